@@ -1,0 +1,3 @@
+//! Placeholder.
+pub mod demo;
+pub mod import;

@@ -1,0 +1,179 @@
+//! Object stores: opened by URL, read by key, written create-only.
+
+mod local;
+mod log;
+
+#[cfg(test)]
+mod tests;
+
+pub use log::{AppendOutcome, CreateOnlyLog};
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::TryStreamExt as _;
+use object_store::path::Path as Key;
+use object_store::prefix::PrefixStore;
+use object_store::{ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload};
+
+use crate::limits::SINGLE_PUT_BYTES_MAX;
+
+const PART_BYTES: usize = 16 * 1024 * 1024;
+
+/// Why a store did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The URL names no store that can be opened.
+    #[error("object store {url:?} cannot be opened: {reason}")]
+    Open {
+        /// As given.
+        url: String,
+        /// What was wrong and what is expected.
+        reason: String,
+    },
+    /// An operation failed; it may or may not have taken effect.
+    #[error("object store could not {operation} {key}: {source}")]
+    Operation {
+        /// `get`, `put`, `create`, `list`.
+        operation: &'static str,
+        /// The object.
+        key: String,
+        /// The store's word.
+        source: object_store::Error,
+    },
+}
+
+/// How a create-only put ended, when the store gave a clear answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// The object is new and ours.
+    New,
+    /// The store says that it exists already. It may still be ours, from a lost answer.
+    Exists,
+}
+
+/// A store with the root that its URL names.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<dyn ObjectStore>,
+    name: String,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Store").field(&self.name).finish()
+    }
+}
+
+impl Store {
+    /// Opens a local folder (made if missing) or a URL: `file://`, `s3://bucket/prefix`, `gs://`,
+    /// `az://`, `https://`. Credentials and endpoints come from the provider's usual environment
+    /// (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, `AWS_ALLOW_HTTP` …).
+    pub fn open(location: &str) -> Result<Self, StoreError> {
+        let failed = |reason: String| StoreError::Open { url: location.to_owned(), reason };
+        if location.is_empty() {
+            return Err(failed("a folder or a URL is expected".into()));
+        }
+        let url = match location.split_once("://") {
+            None => return Self::open_folder(Path::new(location)).map_err(failed),
+            Some(("file", path)) => {
+                return Self::open_folder(Path::new(path)).map_err(failed);
+            }
+            Some(_) => url::Url::parse(location).map_err(|error| failed(error.to_string()))?,
+        };
+        let known = ["s3", "s3a", "gs", "az", "adl", "abfs", "abfss", "azure", "http", "https"];
+        if !known.contains(&url.scheme()) {
+            let expected = "a folder, file://, s3://, gs://, az:// or https:// is expected";
+            return Err(failed(format!("unknown scheme {:?}; {expected}", url.scheme())));
+        }
+        let environment = std::env::vars().map(|(name, value)| (name.to_ascii_lowercase(), value));
+        let (store, prefix) = object_store::parse_url_opts(&url, environment)
+            .map_err(|error| failed(error.to_string()))?;
+        let name = format!("{}://{}{}", url.scheme(), url.host_str().unwrap_or(""), url.path());
+        let inner: Arc<dyn ObjectStore> = if prefix.as_ref().is_empty() {
+            Arc::from(store)
+        } else {
+            Arc::new(PrefixStore::new(store, prefix))
+        };
+        Ok(Store { inner, name })
+    }
+
+    fn open_folder(path: &Path) -> Result<Self, String> {
+        let store = local::LocalStore::open(path).map_err(|error| error.to_string())?;
+        Ok(Store { inner: Arc::new(store), name: path.display().to_string() })
+    }
+
+    /// Wraps a store: tests count, delay and break it this way.
+    pub fn from_object_store(inner: Arc<dyn ObjectStore>, name: &str) -> Self {
+        Store { inner, name: name.to_owned() }
+    }
+
+    /// The wrapped store.
+    pub fn inner(&self) -> Arc<dyn ObjectStore> {
+        Arc::clone(&self.inner)
+    }
+
+    /// The location without credentials.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The object's bytes; `None` if there is none.
+    pub async fn get(&self, key: &str) -> Result<Option<Bytes>, StoreError> {
+        let failed = failure("get", key);
+        match self.inner.get(&Key::from(key)).await {
+            Ok(found) => found.bytes().await.map(Some).map_err(failed),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Puts an object that must not exist.
+    pub async fn create(&self, key: &str, bytes: Bytes) -> Result<Created, StoreError> {
+        let options = PutOptions::from(PutMode::Create);
+        match self.inner.put_opts(&Key::from(key), PutPayload::from(bytes), options).await {
+            Ok(_) => Ok(Created::New),
+            Err(
+                object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. },
+            ) => Ok(Created::Exists),
+            Err(error) => Err(failure("create", key)(error)),
+        }
+    }
+
+    /// Puts an object whose key has one content for ever (or a hint): large ones in parts.
+    pub async fn put(&self, key: &str, bytes: Bytes) -> Result<(), StoreError> {
+        let failed = failure("put", key);
+        let path = Key::from(key);
+        if bytes.len() <= SINGLE_PUT_BYTES_MAX {
+            let put = self.inner.put(&path, PutPayload::from(bytes)).await;
+            return put.map(|_| ()).map_err(failed);
+        }
+        let upload = self.inner.put_multipart(&path).await.map_err(failure("put", key))?;
+        let mut upload = object_store::WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
+        upload.put(bytes);
+        upload.finish().await.map(|_| ()).map_err(failed)
+    }
+
+    /// Names of the folders directly under `prefix`. A LIST: for boot and tools only.
+    pub async fn list_folders(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let found = self.inner.list_with_delimiter(Some(&Key::from(prefix))).await;
+        let found = found.map_err(failure("list", prefix))?;
+        let names = found.common_prefixes.iter();
+        Ok(names.filter_map(|path| path.filename().map(str::to_owned)).collect())
+    }
+
+    /// Every key under `prefix` with its size. A LIST: for tools only.
+    pub async fn list_all(&self, prefix: &str) -> Result<Vec<(String, u64)>, StoreError> {
+        let prefix_key = (!prefix.is_empty()).then(|| Key::from(prefix));
+        let list = self.inner.list(prefix_key.as_ref());
+        let found = list.map_ok(|meta| (meta.location.to_string(), meta.size));
+        found.try_collect().await.map_err(failure("list", prefix))
+    }
+}
+
+fn failure(operation: &'static str, key: &str) -> impl Fn(object_store::Error) -> StoreError {
+    let key = key.to_owned();
+    move |source| StoreError::Operation { operation, key: key.clone(), source }
+}

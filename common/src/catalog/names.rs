@@ -1,0 +1,40 @@
+//! Object keys. Made from numbers and hashes only, never from a client's text.
+
+use crate::fault::hex;
+
+/// Create-only: format and store id.
+pub const STORE_KEY: &str = "SEALCAST.json";
+/// All streams lie under here.
+pub const STREAMS_PREFIX: &str = "st";
+
+/// Whether `name` may be a stream: 1 to 64 of `a-z`, `0-9`, `-`.
+pub fn is_stream_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+/// One commit record.
+pub fn commit_key(stream: &str, seq: u64) -> String {
+    format!("{STREAMS_PREFIX}/{stream}/log/{seq:020}")
+}
+
+/// The hint to the newest commit and snapshot.
+pub fn head_key(stream: &str) -> String {
+    format!("{STREAMS_PREFIX}/{stream}/head")
+}
+
+/// The root of a snapshot.
+pub fn snapshot_key(stream: &str, seq: u64, hash: &[u8; 32]) -> String {
+    format!("{STREAMS_PREFIX}/{stream}/snap/{seq:020}-{}", hex(&hash[..8]))
+}
+
+/// A leaf of a snapshot, by content.
+pub fn snapshot_leaf_key(stream: &str, hash: &[u8; 32]) -> String {
+    format!("{STREAMS_PREFIX}/{stream}/leaf/{}", hex(hash))
+}
+
+/// A segment. The folder of two hex digits spreads the keys.
+pub fn segment_key(shard: u16, start: u64, rows: u32, hash: &[u8; 32]) -> String {
+    let (spread, short) = (hex(&hash[..1]), hex(&hash[..16]));
+    format!("sh/{shard:04x}/seg/{spread}/{start:016x}.{rows:08x}.{short}.seg.zst")
+}

@@ -1,0 +1,92 @@
+//! A writer's data directory: the folder through which writer and shipper meet.
+//!
+//! ```text
+//! node.json                      identity, written once        (writer → shipper)
+//! lock                           one writer at a time
+//! keys/<shard>.key               32 secret bytes, hex, mode 0600
+//! wal/<shard>/<start>.wal        the tail: nobody else reads it
+//! sealed/<shard>/<name>.seg      sealed segments               (writer → shipper)
+//! sealed/<shard>/<name>.note     the signed checkpoint at the segment's end
+//! shipped.json                   what is committed             (shipper → writer)
+//! ship.key                       the shipper's secret bytes, hex, mode 0600
+//! ```
+//! Shards are four hex digits, starts sixteen. Files ending in `.tmp` are leftovers of a crash.
+
+use std::path::{Path, PathBuf};
+
+/// Version in `node.json`.
+pub const DATA_FORMAT: u32 = 1;
+
+/// The paths under a writer's data directory.
+#[derive(Clone, Debug)]
+pub struct DataDir {
+    root: PathBuf,
+}
+
+impl DataDir {
+    /// The layout under `root`.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        DataDir { root: root.into() }
+    }
+
+    /// The directory itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// `node.json`.
+    pub fn node_file(&self) -> PathBuf {
+        self.root.join("node.json")
+    }
+
+    /// `lock`.
+    pub fn lock_file(&self) -> PathBuf {
+        self.root.join("lock")
+    }
+
+    /// `ship.lock`: one shipper at a time on this directory.
+    pub fn ship_lock_file(&self) -> PathBuf {
+        self.root.join("ship.lock")
+    }
+
+    /// `ship.key`.
+    pub fn ship_key_file(&self) -> PathBuf {
+        self.root.join("ship.key")
+    }
+
+    /// `shipped.json`.
+    pub fn shipped_file(&self) -> PathBuf {
+        self.root.join("shipped.json")
+    }
+
+    /// `keys/<shard>.key`.
+    pub fn key_file(&self, shard: u16) -> PathBuf {
+        self.root.join("keys").join(format!("{shard:04x}.key"))
+    }
+
+    /// `wal/<shard>`.
+    pub fn wal_dir(&self, shard: u16) -> PathBuf {
+        self.root.join("wal").join(format!("{shard:04x}"))
+    }
+
+    /// `wal/<shard>/<start>.wal`.
+    pub fn wal_file(&self, shard: u16, start: u64) -> PathBuf {
+        self.wal_dir(shard).join(format!("{start:016x}.wal"))
+    }
+
+    /// `sealed`.
+    pub fn sealed_root(&self) -> PathBuf {
+        self.root.join("sealed")
+    }
+
+    /// `sealed/<shard>`.
+    pub fn sealed_dir(&self, shard: u16) -> PathBuf {
+        self.sealed_root().join(format!("{shard:04x}"))
+    }
+}
+
+/// The start seq of a `.wal` file's name.
+pub fn parse_wal_name(file_name: &str) -> Option<u64> {
+    let hex = file_name.strip_suffix(".wal")?;
+    (hex.len() == 16).then(|| u64::from_str_radix(hex, 16).ok()).flatten()
+}

@@ -1,0 +1,25 @@
+//! The contract between the roles: what they must agree on, byte for byte or decision for decision.
+//!
+//! Reading order: [`event`] (what is sent and hashed), [`integrity`] (tree, notes, signer),
+//! [`wal`] (the tail), [`segment`] (the sealed file), [`catalog`] (commits and what they add up
+//! to), [`routing`], [`wire`] (what travels by HTTP), [`layout`] (a writer's folder), then the
+//! seams [`clock`] and [`durable`] and the bounds in [`limits`]. With features: `bucket` (object
+//! stores) and `serve` (HTTP servers).
+
+#[cfg(feature = "bucket")]
+pub mod bucket;
+pub mod catalog;
+pub mod cbor;
+pub mod clock;
+pub mod durable;
+pub mod event;
+pub mod fault;
+pub mod integrity;
+pub mod layout;
+pub mod limits;
+pub mod routing;
+pub mod segment;
+#[cfg(feature = "serve")]
+pub mod serve;
+pub mod wal;
+pub mod wire;

@@ -1,0 +1,315 @@
+//! What pruning knows without reading rows: facts of a segment, zone maps of its batches.
+//!
+//! Computed by one function from the encoded columns, by the sealer and again by every verifier.
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{TimestampMicrosecondType, UInt8Type, UInt64Type};
+use arrow_array::{Array, RecordBatch};
+use std::collections::BTreeMap;
+
+use super::columns::TextColumn;
+use crate::cbor::{Reader, Writer};
+use crate::clock::Micros;
+use crate::fault::Corruption;
+use crate::limits::FACTS_MAX;
+
+/// Bounds of one record batch. Absent text bounds mean that every row is null there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchZone {
+    /// Rows.
+    pub rows: u32,
+    /// Least and greatest `time`.
+    pub time: (Micros, Micros),
+    /// Least and greatest `ingested_at`.
+    pub ingested_at: (Micros, Micros),
+    /// Least and greatest `_seq`.
+    pub seq: (u64, u64),
+    /// Least and greatest `tenant`.
+    pub tenant: (String, String),
+    /// Least and greatest `action`.
+    pub action: (String, String),
+    /// Least and greatest `outcome`, and how many rows have none.
+    pub outcome: (Option<(String, String)>, u32),
+    /// Least and greatest `severity`, and how many rows have none.
+    pub severity: (Option<(u8, u8)>, u32),
+}
+
+/// The consecutive rows of one tenant in a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TenantRun {
+    /// The tenant.
+    pub tenant: String,
+    /// First row in the file.
+    pub first_row: u32,
+    /// Rows.
+    pub rows: u32,
+    /// Least and greatest `time` of them.
+    pub time: (Micros, Micros),
+}
+
+/// Facts of a whole segment. A list that would exceed [`FACTS_MAX`] is absent, never cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Rows.
+    pub rows: u32,
+    /// Least and greatest `time`.
+    pub time: (Micros, Micros),
+    /// Least and greatest `ingested_at`.
+    pub ingested_at: (Micros, Micros),
+    /// Directory: rows are clustered by tenant.
+    pub tenants: Option<Vec<TenantRun>>,
+    /// Rows by action.
+    pub actions: Option<Vec<(String, u32)>>,
+    /// Rows by outcome; `None` counts the rows without one.
+    pub outcomes: Option<Vec<(Option<String>, u32)>>,
+}
+
+fn wrong(what: &str) -> Corruption {
+    Corruption::new("schema", None, what, "another type or no rows")
+}
+
+fn text<'a>(batch: &'a RecordBatch, name: &str) -> Result<TextColumn<'a>, Corruption> {
+    batch.column_by_name(name).and_then(TextColumn::new).ok_or_else(|| wrong(name))
+}
+
+fn times(batch: &RecordBatch, name: &str) -> Result<(Micros, Micros), Corruption> {
+    let column = batch.column_by_name(name).ok_or_else(|| wrong(name))?;
+    let column =
+        column.as_primitive_opt::<TimestampMicrosecondType>().ok_or_else(|| wrong(name))?;
+    bounds(column.values().iter().copied())
+        .map(|(least, greatest)| (Micros(least), Micros(greatest)))
+        .ok_or_else(|| wrong(name))
+}
+
+fn bounds<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<(T, T)> {
+    values.fold(None, |bounds, value| match bounds {
+        None => Some((value, value)),
+        Some((least, greatest)) => Some((value.min(least), value.max(greatest))),
+    })
+}
+
+fn text_bounds(column: &TextColumn<'_>, rows: usize) -> (Option<(String, String)>, u32) {
+    let nulls = (0..rows).filter(|row| column.get(*row).is_none()).count();
+    let bounds = bounds((0..rows).filter_map(|row| column.get(row)));
+    (bounds.map(|(least, greatest)| (least.to_owned(), greatest.to_owned())), nulls as u32)
+}
+
+impl BatchZone {
+    /// The bounds of `batch`, which must have rows.
+    pub fn compute(batch: &RecordBatch) -> Result<Self, Corruption> {
+        let rows = batch.num_rows();
+        let seq = batch.column_by_name("_seq").and_then(|c| c.as_primitive_opt::<UInt64Type>());
+        let severity =
+            batch.column_by_name("severity").and_then(|c| c.as_primitive_opt::<UInt8Type>());
+        let severity = severity.ok_or_else(|| wrong("severity"))?;
+        let required = |name| {
+            text_bounds(&text(batch, name)?, rows).0.ok_or_else(|| wrong(name))
+        };
+        Ok(BatchZone {
+            rows: rows as u32,
+            time: times(batch, "time")?,
+            ingested_at: times(batch, "ingested_at")?,
+            seq: seq
+                .and_then(|seq| bounds(seq.values().iter().copied()))
+                .ok_or_else(|| wrong("_seq"))?,
+            tenant: required("tenant")?,
+            action: required("action")?,
+            outcome: text_bounds(&text(batch, "outcome")?, rows),
+            severity: (bounds(severity.iter().flatten()), severity.null_count() as u32),
+        })
+    }
+
+    pub(super) fn write(&self, out: &mut Writer) {
+        out.array(11).uint(self.rows.into());
+        for time in [self.time.0, self.time.1, self.ingested_at.0, self.ingested_at.1] {
+            out.int(time.0);
+        }
+        out.uint(self.seq.0).uint(self.seq.1);
+        write_pair(Some(&self.tenant), out);
+        write_pair(Some(&self.action), out);
+        out.array(2);
+        write_pair(self.outcome.0.as_ref(), out);
+        out.uint(self.outcome.1.into());
+        out.array(2);
+        match self.severity.0 {
+            Some((least, greatest)) => {
+                out.array(2).uint(least.into()).uint(greatest.into());
+            }
+            None => {
+                out.null();
+            }
+        }
+        out.uint(self.severity.1.into());
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Corruption> {
+        reader.array_exact(11)?;
+        let rows = reader.narrow()?;
+        let time = (Micros(reader.int()?), Micros(reader.int()?));
+        let ingested_at = (Micros(reader.int()?), Micros(reader.int()?));
+        let seq = (reader.uint()?, reader.uint()?);
+        let missing = Corruption::new(reader.check(), None, "text bounds", "null");
+        let tenant = read_pair(reader)?.ok_or_else(|| missing.clone())?;
+        let action = read_pair(reader)?.ok_or(missing)?;
+        reader.array_exact(2)?;
+        let outcome = (read_pair(reader)?, reader.narrow()?);
+        reader.array_exact(2)?;
+        let bounds = if reader.null()? {
+            None
+        } else {
+            reader.array_exact(2)?;
+            Some((reader.narrow()?, reader.narrow()?))
+        };
+        let severity = (bounds, reader.narrow()?);
+        Ok(BatchZone { rows, time, ingested_at, seq, tenant, action, outcome, severity })
+    }
+}
+
+fn write_pair(pair: Option<&(String, String)>, out: &mut Writer) {
+    match pair {
+        Some((least, greatest)) => out.array(2).text(least).text(greatest),
+        None => out.null(),
+    };
+}
+
+fn read_pair(reader: &mut Reader<'_>) -> Result<Option<(String, String)>, Corruption> {
+    if reader.null()? {
+        return Ok(None);
+    }
+    reader.array_exact(2)?;
+    Ok(Some((reader.text()?.to_owned(), reader.text()?.to_owned())))
+}
+
+impl Facts {
+    /// The facts of all batches of a segment, in file order.
+    pub fn compute(batches: &[RecordBatch]) -> Result<Self, Corruption> {
+        let zones = batches.iter().map(BatchZone::compute).collect::<Result<Vec<_>, _>>()?;
+        let span = |pick: fn(&BatchZone) -> (Micros, Micros)| {
+            let least = zones.iter().map(|zone| pick(zone).0).min();
+            let greatest = zones.iter().map(|zone| pick(zone).1).max();
+            least.zip(greatest).ok_or_else(|| wrong("rows"))
+        };
+        let mut actions: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut outcomes: BTreeMap<Option<&str>, u32> = BTreeMap::new();
+        for batch in batches {
+            let (action, outcome) = (text(batch, "action")?, text(batch, "outcome")?);
+            for row in 0..batch.num_rows() {
+                *actions.entry(action.get(row).unwrap_or_default()).or_default() += 1;
+                *outcomes.entry(outcome.get(row)).or_default() += 1;
+            }
+        }
+        let actions: Vec<_> = actions.into_iter().map(|(a, n)| (a.to_owned(), n)).collect();
+        let outcomes: Vec<_> =
+            outcomes.into_iter().map(|(o, n)| (o.map(str::to_owned), n)).collect();
+        Ok(Facts {
+            rows: zones.iter().map(|zone| zone.rows).sum(),
+            time: span(|zone| zone.time)?,
+            ingested_at: span(|zone| zone.ingested_at)?,
+            tenants: Some(tenant_runs(batches)?).filter(|list| list.len() <= FACTS_MAX),
+            actions: Some(actions).filter(|list| list.len() <= FACTS_MAX),
+            outcomes: Some(outcomes).filter(|list| list.len() <= FACTS_MAX),
+        })
+    }
+
+    pub(super) fn write(&self, out: &mut Writer) {
+        out.array(8).uint(self.rows.into());
+        for time in [self.time.0, self.time.1, self.ingested_at.0, self.ingested_at.1] {
+            out.int(time.0);
+        }
+        write_list(self.tenants.as_deref(), out, |run, out| {
+            out.array(5).text(&run.tenant).uint(run.first_row.into()).uint(run.rows.into());
+            out.int(run.time.0.0).int(run.time.1.0);
+        });
+        write_list(self.actions.as_deref(), out, |(action, rows), out| {
+            out.array(2).text(action).uint((*rows).into());
+        });
+        write_list(self.outcomes.as_deref(), out, |(outcome, rows), out| {
+            out.array(2);
+            match outcome {
+                Some(outcome) => out.text(outcome),
+                None => out.null(),
+            };
+            out.uint((*rows).into());
+        });
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Corruption> {
+        reader.array_exact(8)?;
+        Ok(Facts {
+            rows: reader.narrow()?,
+            time: (Micros(reader.int()?), Micros(reader.int()?)),
+            ingested_at: (Micros(reader.int()?), Micros(reader.int()?)),
+            tenants: read_list(reader, |reader| {
+                reader.array_exact(5)?;
+                Ok(TenantRun {
+                    tenant: reader.text()?.to_owned(),
+                    first_row: reader.narrow()?,
+                    rows: reader.narrow()?,
+                    time: (Micros(reader.int()?), Micros(reader.int()?)),
+                })
+            })?,
+            actions: read_list(reader, |reader| {
+                reader.array_exact(2)?;
+                Ok((reader.text()?.to_owned(), reader.narrow()?))
+            })?,
+            outcomes: read_list(reader, |reader| {
+                reader.array_exact(2)?;
+                let outcome =
+                    if reader.null()? { None } else { Some(reader.text()?.to_owned()) };
+                Ok((outcome, reader.narrow()?))
+            })?,
+        })
+    }
+}
+
+fn write_list<T>(list: Option<&[T]>, out: &mut Writer, write: impl Fn(&T, &mut Writer)) {
+    let Some(list) = list else {
+        out.null();
+        return;
+    };
+    out.array(list.len());
+    for item in list {
+        write(item, out);
+    }
+}
+
+fn read_list<'a, T>(
+    reader: &mut Reader<'a>,
+    read: impl Fn(&mut Reader<'a>) -> Result<T, Corruption>,
+) -> Result<Option<Vec<T>>, Corruption> {
+    if reader.null()? {
+        return Ok(None);
+    }
+    let length = reader.array()?;
+    (0..length).map(|_| read(reader)).collect::<Result<_, _>>().map(Some)
+}
+
+/// The runs of equal tenants over all batches.
+fn tenant_runs(batches: &[RecordBatch]) -> Result<Vec<TenantRun>, Corruption> {
+    let mut runs: Vec<TenantRun> = Vec::new();
+    let mut row_in_file = 0u32;
+    for batch in batches {
+        let tenants = text(batch, "tenant")?;
+        let times = batch
+            .column_by_name("time")
+            .and_then(|column| column.as_primitive_opt::<TimestampMicrosecondType>())
+            .ok_or_else(|| wrong("time"))?;
+        for row in 0..batch.num_rows() {
+            let (tenant, time) = (tenants.get(row).unwrap_or_default(), Micros(times.value(row)));
+            match runs.last_mut() {
+                Some(run) if run.tenant == tenant => {
+                    run.rows += 1;
+                    run.time = (run.time.0.min(time), run.time.1.max(time));
+                }
+                _ => runs.push(TenantRun {
+                    tenant: tenant.to_owned(),
+                    first_row: row_in_file,
+                    rows: 1,
+                    time: (time, time),
+                }),
+            }
+            row_in_file += 1;
+        }
+    }
+    Ok(runs)
+}

@@ -1,0 +1,51 @@
+//! Logs to standard error, metrics in Prometheus' text format: set up once a process.
+
+use std::sync::OnceLock;
+
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use serde::{Deserialize, Serialize};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+fn recorder() -> Option<&'static PrometheusHandle> {
+    static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+    HANDLE.get_or_init(|| PrometheusBuilder::new().install_recorder().ok()).as_ref()
+}
+
+/// Installs the log subscriber and the metrics recorder. `filter` is a `tracing` directive list
+/// such as `info` or `sealcast_writer=debug,warn`. A second call in one process does nothing.
+pub fn init_telemetry(format: LogFormat, filter: &str) -> Result<(), String> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
+        format!("log filter {filter:?} is invalid: {error}; expected for example `info`")
+    })?;
+    recorder();
+    let registry = tracing_subscriber::registry().with(filter);
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let _already_set = match format {
+        LogFormat::Text => registry.with(layer).try_init(),
+        LogFormat::Json => {
+            registry.with(layer.json().flatten_event(true).with_current_span(false)).try_init()
+        }
+    };
+    Ok(())
+}
+
+/// All metrics of the process.
+pub fn metrics_text() -> String {
+    recorder().map(|handle| {
+        handle.run_upkeep();
+        handle.render()
+    }).unwrap_or_default()
+}
