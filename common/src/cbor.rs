@@ -47,7 +47,11 @@ impl Writer {
 
     /// Signed integer.
     pub fn int(&mut self, value: i64) -> &mut Self {
-        if value >= 0 { self.head(0, value.unsigned_abs()) } else { self.head(1, !value as u64) }
+        if value >= 0 {
+            self.head(0, value.unsigned_abs())
+        } else {
+            self.head(1, !value as u64)
+        }
         self
     }
 

@@ -4,6 +4,7 @@
 //! node.json                      identity, written once        (writer → shipper)
 //! lock                           one writer at a time
 //! keys/<shard>.key               32 secret bytes, hex, mode 0600
+//! keys/<shard>.pub               the public half, C2SP text    (writer → shipper)
 //! wal/<shard>/<start>.wal        the tail: nobody else reads it
 //! sealed/<shard>/<name>.seg      sealed segments               (writer → shipper)
 //! sealed/<shard>/<name>.note     the signed checkpoint at the segment's end
@@ -62,6 +63,11 @@ impl DataDir {
     /// `keys/<shard>.key`.
     pub fn key_file(&self, shard: u16) -> PathBuf {
         self.root.join("keys").join(format!("{shard:04x}.key"))
+    }
+
+    /// `keys/<shard>.pub`.
+    pub fn public_key_file(&self, shard: u16) -> PathBuf {
+        self.root.join("keys").join(format!("{shard:04x}.pub"))
     }
 
     /// `wal/<shard>`.

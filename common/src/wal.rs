@@ -120,8 +120,7 @@ impl WalBatch {
         let mut reader = Reader::new(payload, "wal_frame");
         reader.array_exact(3)?;
         let routing_version = reader.uint()?;
-        let request =
-            if reader.null()? { None } else { Some(RequestEntry::read(&mut reader)?) };
+        let request = if reader.null()? { None } else { Some(RequestEntry::read(&mut reader)?) };
         let count = reader.array()?;
         let events =
             (0..count).map(|_| reader.bytes().map(<[u8]>::to_vec)).collect::<Result<_, _>>()?;
@@ -160,10 +159,8 @@ pub fn scan(bytes: &[u8]) -> Result<WalScan, Corruption> {
     while at < bytes.len() {
         match frame_at(bytes, at) {
             Ok((payload, end)) => {
-                let batch = WalBatch::parse(payload).map_err(|corruption| Corruption {
-                    offset: Some(at as u64),
-                    ..corruption
-                })?;
+                let batch = WalBatch::parse(payload)
+                    .map_err(|corruption| Corruption { offset: Some(at as u64), ..corruption })?;
                 batches.push((at as u64, batch));
                 at = end;
             }
@@ -179,9 +176,8 @@ pub fn scan(bytes: &[u8]) -> Result<WalScan, Corruption> {
 
 /// A good frame's payload and end.
 fn frame_at(bytes: &[u8], at: usize) -> Result<(&[u8], usize), Corruption> {
-    let bad = |expected: String, found: String| {
-        Corruption::new("wal_frame", at as u64, expected, found)
-    };
+    let bad =
+        |expected: String, found: String| Corruption::new("wal_frame", at as u64, expected, found);
     let head = bytes.get(at..at + FRAME_HEAD_BYTES);
     let head = head.ok_or_else(|| bad("a frame".into(), format!("{} bytes", bytes.len() - at)))?;
     let (len, crc, kind) = (le_u32(&head[..4]), le_u32(&head[4..8]), head[8]);
@@ -245,4 +241,75 @@ pub fn describe(scan: &WalScan) -> String {
         scan.batches.len(),
         scan.torn_bytes
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(batches: usize, bytes: usize) -> (Vec<u8>, Vec<usize>) {
+        let header = WalHeader { shard: 2, start: 40, log_id: [9; 16] };
+        let mut file = header.to_bytes();
+        let mut offsets = Vec::new();
+        for i in 0..batches {
+            let batch = WalBatch {
+                routing_version: 1,
+                request: None,
+                events: vec![vec![i as u8 + 1; bytes], vec![7; 3]],
+            };
+            offsets.push(file.len());
+            file.extend(batch.to_frame().unwrap());
+        }
+        (file, offsets)
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let (file, offsets) = file(3, 100);
+        let scan = scan(&file).unwrap();
+        assert_eq!((scan.header.start, scan.header.shard), (40, 2));
+        assert_eq!(scan.batches.iter().map(|(at, _)| *at as usize).collect::<Vec<_>>(), offsets);
+        assert_eq!((scan.good_bytes, scan.torn_bytes), (file.len() as u64, 0));
+    }
+
+    #[test]
+    fn every_cut_of_the_last_write_is_torn_and_loses_only_it() {
+        let (file, offsets) = file(3, 100);
+        for len in offsets[2] + 1..file.len() {
+            let scan = scan(&file[..len]).unwrap();
+            assert_eq!((scan.batches.len(), scan.good_bytes as usize), (2, offsets[2]));
+        }
+    }
+
+    #[test]
+    fn an_unwritten_page_of_the_last_write_is_torn() {
+        let (mut file, offsets) = file(2, 4_000);
+        let zeros = (offsets[1] + 100).next_multiple_of(SECTOR);
+        file[zeros..zeros + SECTOR].fill(0);
+        assert_eq!(scan(&file).unwrap().good_bytes as usize, offsets[1]);
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_written_frame_is_corruption_with_its_offset() {
+        let (file, offsets) = file(3, 60);
+        for at in HEADER_BYTES..file.len() {
+            for bit in [0, 3, 7] {
+                let mut bad = file.clone();
+                bad[at] ^= 1 << bit;
+                let found = scan(&bad).unwrap_err();
+                let frame = offsets.iter().rfind(|offset| **offset <= at).unwrap();
+                assert_eq!((found.check, found.offset), ("wal_frame", Some(*frame as u64)), "{at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_flipped_header_is_refused() {
+        let (file, _) = file(1, 10);
+        for at in 0..HEADER_BYTES {
+            let mut bad = file.clone();
+            bad[at] ^= 1;
+            assert_eq!(scan(&bad).unwrap_err().check, "wal_header", "{at}");
+        }
+    }
 }

@@ -201,3 +201,19 @@ pub struct StreamHint {
     /// Sealed leaves on the writer's disk that are not committed yet.
     pub unshipped_rows: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_round_trip_and_nonsense_is_refused() {
+        let token = Token(Vector::from([(0, 7), (300, u64::MAX)]));
+        assert_eq!(Token::parse(&token.to_text()).unwrap(), token);
+        for text in ["", "v1.", "v1.!!", "v2.oA", "v1.oQE", "7"] {
+            assert!(Token::parse(text).is_err(), "{text}");
+        }
+        assert!(token.is_held_by(&Vector::from([(0, 8), (300, u64::MAX)])));
+        assert!(!token.is_held_by(&Vector::from([(0, 8)])));
+    }
+}

@@ -44,12 +44,12 @@ pub enum Reason {
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Reason::Extension => "its name does not end in .json, .ndjson, .jsonl, .gz or .zst",
-            Reason::SymbolicLink => "it is a symbolic link",
-            Reason::NotAFile => "it is not a regular file",
-            Reason::TooDeep => "it lies more than 64 folders deep",
-        })
+        match self {
+            Reason::Extension => write!(f, "its name ends in none of .{}", EXTENSIONS.join(", .")),
+            Reason::SymbolicLink => f.write_str("it is a symbolic link"),
+            Reason::NotAFile => f.write_str("it is not a regular file"),
+            Reason::TooDeep => write!(f, "it lies more than {FOLDER_DEPTH_MAX} folders deep"),
+        }
     }
 }
 

@@ -115,7 +115,11 @@ impl ObjectStore for LocalStore {
         location: &Key,
         _options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        Ok(Box::new(Buffered { parts: Vec::new(), target: location.clone(), root: self.root.clone() }))
+        Ok(Box::new(Buffered {
+            parts: Vec::new(),
+            target: location.clone(),
+            root: self.root.clone(),
+        }))
     }
 
     async fn get_opts(&self, location: &Key, options: GetOptions) -> Result<GetResult> {

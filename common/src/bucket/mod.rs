@@ -136,7 +136,8 @@ impl Store {
         match self.inner.put_opts(&Key::from(key), PutPayload::from(bytes), options).await {
             Ok(_) => Ok(Created::New),
             Err(
-                object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. },
+                object_store::Error::AlreadyExists { .. }
+                | object_store::Error::Precondition { .. },
             ) => Ok(Created::Exists),
             Err(error) => Err(failure("create", key)(error)),
         }

@@ -109,9 +109,8 @@ fn read_value(reader: &mut Reader<'_>, depth: usize) -> Result<Value, Corruption
     let at = reader.position() as u64;
     let check = reader.check();
     let malformed = |what: String| Corruption::new(check, at, "an attribute value", what);
-    let deeper = || {
-        depth.checked_sub(1).ok_or_else(|| malformed("nesting beyond the bound".to_owned()))
-    };
+    let deeper =
+        || depth.checked_sub(1).ok_or_else(|| malformed("nesting beyond the bound".to_owned()));
     let kind = reader.decoder().datatype().map_err(|error| malformed(error.to_string()))?;
     Ok(match kind {
         Type::Null => {

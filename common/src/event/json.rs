@@ -251,7 +251,8 @@ fn flatten_target(event: &mut Event, flat: Target) -> Result<(), FieldError> {
         event.targets.push(flat);
         return Ok(());
     };
-    let differs = |given: &Option<String>, first: &Option<String>| given.is_some() && given != first;
+    let differs =
+        |given: &Option<String>, first: &Option<String>| given.is_some() && given != first;
     if differs(&flat.kind, &first.kind) || differs(&flat.id, &first.id) {
         let found = "target_type or target_id that differ from targets[0]";
         let expected = "the same as targets[0], or no targets";

@@ -1,1 +1,226 @@
-//! Tests.
+//! Events: every refusal, numbers without rounding, leaves that depend on nothing but the event.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn context() -> ParseContext {
+    ParseContext::new(Micros(1_700_000_000_000_000), [7; 16])
+}
+
+fn parse(text: &str) -> Result<Event, FieldError> {
+    parse_event(text, &context())
+}
+
+fn refused(text: &str) -> (String, String) {
+    let error = parse(text).unwrap_err();
+    (error.code, error.field)
+}
+
+fn position() -> Position {
+    Position { log_id: [3; 16], seq: 41, ingested_at: Micros(1_700_000_000_000_001) }
+}
+
+#[test]
+fn defaults_are_filled_in() {
+    let event = parse(r#"{"tenant":"t","action":"a"}"#).unwrap();
+    assert_eq!(event.event_id, [7; 16]);
+    assert_eq!(event.time, context().now);
+    assert_eq!(event.attributes, None);
+}
+
+#[test]
+fn each_bad_field_is_named_with_a_stable_code() {
+    let long = "x".repeat(300);
+    let deep = format!("{}1{}", "{\"a\":".repeat(40), "}".repeat(40));
+    for (text, code, field) in [
+        (r"[1]", "wrong_type", "event"),
+        (r#"{"action":"a"}"#, "missing_field", "tenant"),
+        (r#"{"tenant":"t","action":""}"#, "missing_field", "action"),
+        (r#"{"tenant":null,"action":"a"}"#, "missing_field", "tenant"),
+        (r#"{"tenant":7,"action":"a"}"#, "wrong_type", "tenant"),
+        (r#"{"tenant":"t","action":"a","tenant":"u"}"#, "duplicate_key", "tenant"),
+        (r#"{"tenant":"t","action":"a","colour":1}"#, "unknown_field", "colour"),
+        (r#"{"tenant":"t","action":"a","_seq":1}"#, "reserved_field", "_seq"),
+        (r#"{"tenant":"t","action":"a","time":"yesterday"}"#, "bad_time", "time"),
+        (r#"{"tenant":"t","action":"a","time":1700000000}"#, "wrong_type", "time"),
+        (r#"{"tenant":"t","action":"a","time":"2999-01-01T00:00:00Z"}"#, "future_time", "time"),
+        (r#"{"tenant":"t","action":"a","event_id":"7"}"#, "bad_uuid", "event_id"),
+        (r#"{"tenant":"t","action":"a","severity":25}"#, "bad_value", "severity"),
+        (r#"{"tenant":"t","action":"a","outcome":"ok"}"#, "bad_value", "outcome"),
+        (r#"{"tenant":"t","action":"a","targets":{}}"#, "wrong_type", "targets"),
+        (r#"{"tenant":"t","action":"a","targets":[{"x":1}]}"#, "unknown_field", "targets[0].x"),
+        (r#"{"tenant":"t","action":"a","attributes":[]}"#, "wrong_type", "attributes"),
+        (
+            r#"{"tenant":"t","action":"a","attributes":{"a":1,"a":2}}"#,
+            "duplicate_key",
+            "attributes",
+        ),
+        (r#"{"tenant":"t","action":"a","attributes":{"a":1e9999999}}"#, "bad_number", "attributes"),
+        (
+            r#"{"tenant":"t","action":"a","target_id":"x","targets":[{"id":"y"}]}"#,
+            "conflicting_fields",
+            "targets",
+        ),
+        (r#"{"tenant":"t","action":"a""#, "invalid_json", "event"),
+        (r#"{"tenant":"t","action":"a"} x"#, "invalid_json", "event"),
+    ] {
+        assert_eq!(refused(text), (code.to_owned(), field.to_owned()), "{text}");
+    }
+    let text = format!(r#"{{"tenant":"{long}","action":"a"}}"#);
+    assert_eq!(refused(&text), ("too_long".into(), "tenant".into()));
+    let text = format!(r#"{{"tenant":"t","action":"a","attributes":{deep}}}"#);
+    assert_eq!(refused(&text), ("too_deep".into(), "attributes".into()));
+}
+
+#[test]
+fn a_hundred_thousand_brackets_do_not_overflow_the_stack() {
+    let text = format!(r#"{{"tenant":"t","action":"a","attributes":{{"x":{}"#, "[".repeat(100_000));
+    assert_eq!(refused(&text).0, "invalid_json");
+    let closed = format!("{}{}", "[".repeat(60_000), "]".repeat(60_000));
+    let text = format!(r#"{{"tenant":"t","action":"a","attributes":{{"x":{closed}}}}}"#);
+    assert!(parse(&text).is_err());
+}
+
+#[test]
+fn a_flat_target_becomes_the_first_target() {
+    let event = parse(r#"{"tenant":"t","action":"a","target_type":"f","target_id":"x"}"#).unwrap();
+    assert_eq!(event.targets[0].kind.as_deref(), Some("f"));
+    assert_eq!(event.targets[0].id.as_deref(), Some("x"));
+}
+
+#[test]
+fn numbers_keep_every_digit() {
+    for (literal, canonical) in [
+        ("0", "0"),
+        ("-0", "-0.0"),
+        ("18446744073709551615", "18446744073709551615"),
+        ("1.50", "1.5"),
+        ("1E2", "100.0"),
+        ("0.1", "0.1"),
+        ("1e300", "1e300"),
+        ("18446744073709551616", "18446744073709551616e0"),
+        ("3.141592653589793238", "3141592653589793238e-18"),
+        ("1e400", "1e400"),
+        ("-123456789012345678901234567890", "-12345678901234567890123456789e1"),
+    ] {
+        let mut text = String::new();
+        Number::parse(literal).unwrap().write_text(&mut text);
+        assert_eq!(text, canonical, "{literal}");
+        assert_eq!(Number::parse(&text), Number::parse(literal), "{literal}");
+    }
+}
+
+#[test]
+fn attributes_are_canonical_whatever_their_formatting() {
+    let a =
+        parse(r#"{"tenant":"t","action":"a","attributes":{"b":[1, 2.0],"a":{"y":null,"x":"é"}}}"#);
+    let b = parse(
+        "{ \"attributes\" : {\"a\":{\"x\":\"\\u00e9\",\"y\":null}, \"b\":[1,2.00]},\n\
+         \"action\":\"a\",\"tenant\":\"t\" }",
+    );
+    let (a, b) = (a.unwrap(), b.unwrap());
+    assert_eq!(a.attributes.as_deref(), Some(r#"{"a":{"x":"é","y":null},"b":[1,2.0]}"#));
+    assert_eq!(a, b);
+    let leaf = |event: &Event| encode_leaf(&event.as_ref(), &position()).unwrap();
+    assert_eq!(leaf(&a), leaf(&b));
+}
+
+#[test]
+fn a_leaf_is_deterministic_cbor_for_a_library_too() {
+    let event = parse(
+        r#"{"tenant":"t","action":"a","severity":9,"targets":[{"type":"f","id":"1"},{"name":"n"}],
+            "message":"m","trace_id":"x","attributes":{"long":12345678901234567890123,"f":0.5,
+            "aa":1,"b":-7,"list":[true,null]}}"#,
+    );
+    let leaf = encode_leaf(&event.unwrap().as_ref(), &position()).unwrap();
+    let value: ciborium::Value = ciborium::from_reader(leaf.as_slice()).unwrap();
+    let ciborium::Value::Map(pairs) = &value else { panic!("{value:?}") };
+    let keys: Vec<i128> = pairs.iter().map(|(key, _)| key.as_integer().unwrap().into()).collect();
+    assert!(keys.is_sorted(), "{keys:?}");
+    let mut again = Vec::new();
+    ciborium::into_writer(&value, &mut again).unwrap();
+    assert_eq!(again, leaf);
+}
+
+#[test]
+fn large_values_go_out_of_line_and_leaves_stay_bounded() {
+    let large = "y".repeat(60_000);
+    let text = format!(
+        r#"{{"tenant":"t","action":"a","message":"{large}","attributes":{{"k":"{large}","s":1}}}}"#
+    );
+    let event = parse(&text).unwrap();
+    let leaf = encode_leaf(&event.as_ref(), &position()).unwrap();
+    assert!(leaf.len() < 1_000, "{}", leaf.len());
+    let members: String = (0..4_000).map(|i| format!("\"{i}\":\"0123456789\",")).collect();
+    let text = format!(r#"{{"tenant":"t","action":"a","attributes":{{{members}"z":1}}}}"#);
+    let leaf = encode_leaf(&parse(&text).unwrap().as_ref(), &position()).unwrap();
+    assert!(leaf.len() < 1_000, "{}", leaf.len());
+    let full = encode_full(&event.as_ref(), &position()).unwrap();
+    assert_eq!(decode_full(&full, "test").unwrap(), (event, position()));
+}
+
+fn json_value() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(Into::into),
+        any::<i64>().prop_map(Into::into),
+        any::<u64>().prop_map(Into::into),
+        any::<f64>().prop_filter("finite", |f| f.is_finite()).prop_map(Into::into),
+        ".{0,12}".prop_map(Into::into),
+    ];
+    leaf.prop_recursive(4, 32, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Into::into),
+            prop::collection::btree_map(".{0,6}", inner, 0..6)
+                .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_sent_comes_back_from_the_log_as_it_was(
+        attributes in prop::collection::btree_map(".{0,6}", json_value(), 0..6),
+        message in ".{0,40}",
+        severity in 1u8..=24,
+    ) {
+        let attributes: serde_json::Map<_, _> = attributes.into_iter().collect();
+        let sent = serde_json::json!({
+            "tenant": "t", "action": "a", "message": message, "severity": severity,
+            "attributes": attributes,
+        });
+        let event = parse(&sent.to_string()).unwrap();
+        let full = encode_full(&event.as_ref(), &position()).unwrap();
+        let (back, at) = decode_full(&full, "test").unwrap();
+        prop_assert_eq!(&back, &event);
+        prop_assert_eq!(at, position());
+        let stored = Value::parse_text(&event.attributes.unwrap()).unwrap();
+        let text = serde_json::Value::Object(attributes).to_string();
+        prop_assert_eq!(stored, Value::parse_text(&text).unwrap());
+    }
+
+    #[test]
+    fn every_double_stays_itself(float in any::<f64>().prop_filter("finite", |f| f.is_finite())) {
+        prop_assert_eq!(Number::parse(&format!("{float:?}")), Some(Number::Float(float)));
+    }
+
+    #[test]
+    fn number_literals_are_stable(digits in "[1-9][0-9]{0,40}", fraction in "[0-9]{0,20}", e in -400i32..400) {
+        let literal = if fraction.is_empty() { format!("{digits}e{e}") } else { format!("{digits}.{fraction}e{e}") };
+        let number = Number::parse(&literal).unwrap();
+        let mut text = String::new();
+        number.write_text(&mut text);
+        prop_assert_eq!(Number::parse(&text).unwrap(), number.clone());
+        let mut cbor = crate::cbor::Writer::new();
+        number.write_cbor(&mut cbor);
+        let bytes = cbor.finish();
+        let _decodes: ciborium::Value = ciborium::from_reader(bytes.as_slice()).unwrap();
+    }
+
+    #[test]
+    fn hostile_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = decode_full(&bytes, "test");
+        let _ = parse(&String::from_utf8_lossy(&bytes));
+    }
+}

@@ -54,7 +54,8 @@ impl Value {
         let syntax = |error: serde_json::Error| ValueError::Syntax(error.to_string());
         match text.as_bytes().first() {
             Some(b'{') => {
-                let depth = depth.checked_sub(1).ok_or(ValueError::Depth { max: ATTRIBUTES_DEPTH_MAX })?;
+                let depth =
+                    depth.checked_sub(1).ok_or(ValueError::Depth { max: ATTRIBUTES_DEPTH_MAX })?;
                 let mut members = members(text)?
                     .into_iter()
                     .map(|(name, raw)| Ok((name.into_owned(), Value::parse(raw, depth)?)))
@@ -66,10 +67,14 @@ impl Value {
                 Ok(Value::Object(members))
             }
             Some(b'[') => {
-                let depth = depth.checked_sub(1).ok_or(ValueError::Depth { max: ATTRIBUTES_DEPTH_MAX })?;
+                let depth =
+                    depth.checked_sub(1).ok_or(ValueError::Depth { max: ATTRIBUTES_DEPTH_MAX })?;
                 let items = items(text)?;
                 Ok(Value::List(
-                    items.into_iter().map(|raw| Value::parse(raw, depth)).collect::<Result<_, _>>()?,
+                    items
+                        .into_iter()
+                        .map(|raw| Value::parse(raw, depth))
+                        .collect::<Result<_, _>>()?,
                 ))
             }
             Some(b'"') => Ok(Value::Text(serde_json::from_str(text).map_err(syntax)?)),

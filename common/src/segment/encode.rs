@@ -66,7 +66,8 @@ pub fn encode_segment(mut rows: Vec<Row>, request: &SealRequest) -> Result<Vec<u
         let key = |row: &Row| (row.event.time, row.seq);
         a.event.tenant.cmp(&b.event.tenant).then_with(|| key(a).cmp(&key(b)))
     });
-    let failed = |error: ArrowError| Corruption::new("encode", None, "a segment", error.to_string());
+    let failed =
+        |error: ArrowError| Corruption::new("encode", None, "a segment", error.to_string());
     let all = build_batch(&rows, request.shard).map_err(failed)?;
     drop(rows);
     let batches: Vec<RecordBatch> = (0..all.num_rows())
@@ -141,12 +142,14 @@ pub(super) fn indexes(all: &RecordBatch) -> Result<[(BlockKind, Vec<u8>); 2], Co
 
 /// Finds the messages that the IPC writer has written so far.
 fn split_blocks(bytes: &[u8]) -> Result<Vec<Block>, Corruption> {
-    let malformed = |at: usize| Corruption::new("encode", at as u64, "an ipc message", "other bytes");
+    let malformed =
+        |at: usize| Corruption::new("encode", at as u64, "an ipc message", "other bytes");
     let mut blocks: Vec<Block> = Vec::new();
     let mut at = ALIGNMENT;
     while at < bytes.len() {
         let head = bytes.get(at..at + 8).ok_or_else(|| malformed(at))?;
-        let length = head.get(4..8).and_then(|length| length.try_into().ok()).map(i32::from_le_bytes);
+        let length =
+            head.get(4..8).and_then(|length| length.try_into().ok()).map(i32::from_le_bytes);
         let meta = usize::try_from(length.unwrap_or(-1)).map_err(|_| malformed(at))?;
         let message = bytes.get(at + 8..at + 8 + meta).ok_or_else(|| malformed(at))?;
         let message = arrow_ipc::root_as_message(message).map_err(|_| malformed(at))?;

@@ -102,9 +102,7 @@ impl BatchZone {
         let severity =
             batch.column_by_name("severity").and_then(|c| c.as_primitive_opt::<UInt8Type>());
         let severity = severity.ok_or_else(|| wrong("severity"))?;
-        let required = |name| {
-            text_bounds(&text(batch, name)?, rows).0.ok_or_else(|| wrong(name))
-        };
+        let required = |name| text_bounds(&text(batch, name)?, rows).0.ok_or_else(|| wrong(name));
         Ok(BatchZone {
             rows: rows as u32,
             time: times(batch, "time")?,
@@ -254,8 +252,7 @@ impl Facts {
             })?,
             outcomes: read_list(reader, |reader| {
                 reader.array_exact(2)?;
-                let outcome =
-                    if reader.null()? { None } else { Some(reader.text()?.to_owned()) };
+                let outcome = if reader.null()? { None } else { Some(reader.text()?.to_owned()) };
                 Ok((outcome, reader.narrow()?))
             })?,
         })

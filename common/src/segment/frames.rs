@@ -22,7 +22,8 @@ pub struct FrameTable {
 
 /// Compresses a segment file, cutting it at `cuts` (block boundaries; any ascending offsets do).
 pub fn compress(file: &[u8], cuts: impl IntoIterator<Item = u64>) -> std::io::Result<Vec<u8>> {
-    let mut edges: Vec<usize> = cuts.into_iter().filter_map(|cut| usize::try_from(cut).ok()).collect();
+    let mut edges: Vec<usize> =
+        cuts.into_iter().filter_map(|cut| usize::try_from(cut).ok()).collect();
     edges.retain(|edge| *edge > 0 && *edge < file.len());
     edges.push(file.len());
     edges.sort_unstable();

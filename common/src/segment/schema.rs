@@ -50,7 +50,11 @@ pub const COLUMNS: [(&str, ColumnKind, &str); 25] = [
     ("session_id", ColumnKind::Text, "the session it belongs to"),
     ("trace_id", ColumnKind::Text, "the trace it belongs to"),
     ("message", ColumnKind::Text, "for people"),
-    ("attributes", ColumnKind::Text, "everything else: canonical JSON object, see json_get and ->>"),
+    (
+        "attributes",
+        ColumnKind::Text,
+        "everything else: canonical JSON object, see json_get and ->>",
+    ),
     ("_shard", ColumnKind::U16, "the shard whose log holds the row"),
     ("_seq", ColumnKind::U64, "index of the row's leaf in the shard's tree"),
 ];

@@ -200,7 +200,12 @@ impl Seal {
         let requests = (0..r.array()?).map(|_| RequestEntry::read(r)).collect::<Result<_, _>>()?;
         r.end()?;
         if end <= start {
-            return Err(Corruption::new("seal", None, "end above start", format!("{start}..{end}")));
+            return Err(Corruption::new(
+                "seal",
+                None,
+                "end above start",
+                format!("{start}..{end}"),
+            ));
         }
         Ok(Seal {
             origin,
@@ -260,7 +265,8 @@ fn read_block(reader: &mut Reader<'_>) -> Result<Block, Corruption> {
     reader.array_exact(4)?;
     let code = reader.uint()?;
     let kind = BlockKind::ALL.into_iter().find(|kind| kind.code() == code);
-    let kind = kind.ok_or_else(|| Corruption::new("seal", None, "a block kind", code.to_string()))?;
+    let kind =
+        kind.ok_or_else(|| Corruption::new("seal", None, "a block kind", code.to_string()))?;
     Ok(Block { kind, offset: reader.uint()?, len: reader.uint()?, crc32: reader.narrow()? })
 }
 

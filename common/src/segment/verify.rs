@@ -144,7 +144,12 @@ fn verify_rows(seal: &Seal, batches: &[RecordBatch]) -> Result<(), Corruption> {
     let rows = usize::try_from(seal.rows()).unwrap_or(usize::MAX);
     let counted: usize = batches.iter().map(RecordBatch::num_rows).sum();
     if rows != counted {
-        return Err(Corruption::new("contiguity", None, format!("{rows} rows"), counted.to_string()));
+        return Err(Corruption::new(
+            "contiguity",
+            None,
+            format!("{rows} rows"),
+            counted.to_string(),
+        ));
     }
     let log_id = log_id(&seal.origin);
     let mut leaves: Vec<Option<(Hash, i64)>> = vec![None; rows];
@@ -213,10 +218,9 @@ fn fold_leaves(seal: &Seal, leaves: &[Option<(Hash, i64)>]) -> Result<(), Corrup
         latest = *ingested_at;
         range.append(*hash);
     }
-    range.check_nodes(&seal.range_nodes).map_err(|corruption| Corruption {
-        check: "leaves",
-        ..corruption
-    })
+    range
+        .check_nodes(&seal.range_nodes)
+        .map_err(|corruption| Corruption { check: "leaves", ..corruption })
 }
 
 /// Frontier before, range and root after must agree with each other and with what is known.
@@ -237,9 +241,7 @@ fn verify_tree(seal: &Seal, expect: &Expectation) -> Result<(), Corruption> {
         return Err(Corruption::new("root", None, hex(&seal.root_after), hex(&root)));
     }
     match expect.root_after {
-        Some(known) if known != root => {
-            Err(Corruption::new("root", None, hex(&known), hex(&root)))
-        }
+        Some(known) if known != root => Err(Corruption::new("root", None, hex(&known), hex(&root))),
         _ => Ok(()),
     }
 }

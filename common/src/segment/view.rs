@@ -53,7 +53,12 @@ impl SegmentView {
         let size = tail.get(..4).and_then(|size| size.try_into().ok()).map(i32::from_le_bytes);
         let start = usize::try_from(size.unwrap_or(-1)).ok().and_then(|size| at.checked_sub(size));
         let Some((start, footer)) = start.and_then(|s| Some((s, bytes.get(s..at)?))) else {
-            return Err(Corruption::new("footer", at as u64, "a footer length", format!("{size:?}")));
+            return Err(Corruption::new(
+                "footer",
+                at as u64,
+                "a footer length",
+                format!("{size:?}"),
+            ));
         };
         let unreadable = |found: String| Corruption::new("footer", start as u64, "a footer", found);
         let footer =
@@ -68,9 +73,10 @@ impl SegmentView {
             .and_then(|pair| pair.value())
             .ok_or_else(|| Corruption::new("seal", start as u64, SEAL_KEY, "no such metadata"))?;
         let seal = Seal::from_footer(seal)?;
-        let blocks = |list: Option<flatbuffers::Vector<'_, arrow_ipc::Block>>| -> Vec<arrow_ipc::Block> {
-            list.map(|list| list.iter().copied().collect()).unwrap_or_default()
-        };
+        let blocks =
+            |list: Option<flatbuffers::Vector<'_, arrow_ipc::Block>>| -> Vec<arrow_ipc::Block> {
+                list.map(|list| list.iter().copied().collect()).unwrap_or_default()
+            };
         let dictionaries = blocks(footer.dictionaries());
         let batches = blocks(footer.recordBatches());
         check_blocks(&seal, &dictionaries, &batches, start as u64)?;

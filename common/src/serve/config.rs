@@ -55,7 +55,8 @@ fn read_section(section: &str, file: &Path) -> Result<Table, ConfigError> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| ConfigError::Read { file: origin.clone(), reason: error.to_string() })?;
     let invalid = |reason: String| ConfigError::Invalid { origin: origin.clone(), reason };
-    let mut root: Table = text.parse().map_err(|error: toml::de::Error| invalid(error.to_string()))?;
+    let mut root: Table =
+        text.parse().map_err(|error: toml::de::Error| invalid(error.to_string()))?;
     for (name, value) in &root {
         if !SECTIONS.contains(&name.as_str()) {
             let close = suggest(name, SECTIONS).map(|s| format!("; did you mean [{s}]?"));
@@ -88,7 +89,8 @@ fn with_suggestion(message: &str) -> String {
 
 /// The nearest of `known`, if it is near enough to be a slip.
 pub fn suggest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    let scored = known.into_iter().map(|candidate| (strsim::jaro_winkler(word, candidate), candidate));
+    let scored =
+        known.into_iter().map(|candidate| (strsim::jaro_winkler(word, candidate), candidate));
     let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
     (best.0 > 0.8).then_some(best.1)
 }

@@ -44,8 +44,10 @@ pub fn init_telemetry(format: LogFormat, filter: &str) -> Result<(), String> {
 
 /// All metrics of the process.
 pub fn metrics_text() -> String {
-    recorder().map(|handle| {
-        handle.run_upkeep();
-        handle.render()
-    }).unwrap_or_default()
+    recorder()
+        .map(|handle| {
+            handle.run_upkeep();
+            handle.render()
+        })
+        .unwrap_or_default()
 }
