@@ -1,3 +1,67 @@
-//! Placeholder.
+//! The `sealcast` command: every role, and the tools of operators, developers and auditors.
+//!
+//! Reading order: `args` (what can be typed), `commands` (one file each), `client` (HTTP),
+//! [`import`] (log files → events), [`verify`] (offline verdicts), `output` (what is printed).
+
+mod args;
+mod client;
+mod commands;
+#[cfg(feature = "roles")]
 pub mod demo;
 pub mod import;
+mod output;
+pub mod verify;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Cli, Command};
+use output::Failure;
+
+/// Exit code for "this was tampered with, or the work failed".
+const FAILED: u8 = 1;
+
+/// Parses the command line, runs the command, gives the process's exit code.
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let ended = match runtime {
+        Ok(runtime) => {
+            let ended = runtime.block_on(dispatch(cli));
+            // A blocking thread that still waits (a prompt, a slow store) must not hold the exit.
+            runtime.shutdown_background();
+            ended
+        }
+        Err(error) => Err(Failure::new(format!("the async runtime cannot start: {error}"))),
+    };
+    match ended {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            output::failure(&failure);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+async fn dispatch(cli: Cli) -> Result<u8, Failure> {
+    #[cfg(feature = "roles")]
+    commands::roles::init_logs(&cli)?;
+    match cli.command {
+        #[cfg(feature = "roles")]
+        Command::Demo(args) => commands::demo::run(args).await,
+        #[cfg(feature = "roles")]
+        Command::Dev(args) => commands::dev::run(args, cli.config.as_deref()).await,
+        #[cfg(feature = "roles")]
+        Command::Writer(args) => commands::roles::writer(&args, cli.config.as_deref()).await,
+        #[cfg(feature = "roles")]
+        Command::Shipper(args) => commands::roles::shipper(&args, cli.config.as_deref()).await,
+        #[cfg(feature = "roles")]
+        Command::Replica(args) => commands::roles::replica(&args, cli.config.as_deref()).await,
+        Command::Import(args) => commands::import::run(args).await,
+        Command::Sql(args) => commands::sql::run(args).await,
+        Command::Flush(args) => commands::flush::run(args).await,
+        Command::Verify(args) => commands::verify::run(args).await,
+        Command::Inspect(args) => commands::inspect::run(&args),
+    }
+}

@@ -1,0 +1,217 @@
+//! What can be typed: commands, flags, their environment variables, examples.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Where a writer listens by default.
+pub(crate) const WRITER_URL: &str = "http://127.0.0.1:7070";
+/// Where a replica listens by default.
+pub(crate) const REPLICA_URL: &str = "http://127.0.0.1:7080";
+
+/// Sealcast: a tamper-evident event log with verified read replicas.
+#[derive(Debug, Parser)]
+#[command(name = "sealcast", version, about, arg_required_else_help = true, after_help = "\
+Start here:
+  sealcast demo                      everything in one process, with example events
+  sealcast dev                       all roles until Ctrl-C
+  sealcast import logs/ --writer http://127.0.0.1:7070
+  sealcast sql 'select action, count(*) from events group by 1 order by 2 desc limit 5'
+  sealcast verify ./sealcast-data    trust nobody: check every byte, row and signature
+
+Settings come from a TOML file (--config), below SEALCAST_* variables, below flags.")]
+pub(crate) struct Cli {
+    /// TOML file with sections [writer], [shipper], [replica]
+    #[arg(long, global = true, env = "SEALCAST_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Log filter, for example `info` or `sealcast_writer=debug,warn`
+    #[arg(long, global = true, env = "SEALCAST_LOG", value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+    /// Log lines for people or as JSON
+    #[arg(long, global = true, env = "SEALCAST_LOG_FORMAT", value_enum, default_value = "text")]
+    pub(crate) log_format: LogFormatArg,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LogFormatArg {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start everything, load events, query and verify them
+    #[cfg(feature = "roles")]
+    Demo(DemoArgs),
+    /// All roles in one process until Ctrl-C
+    #[cfg(feature = "roles")]
+    Dev(DevArgs),
+    /// The writer: takes events over HTTP, seals segments
+    #[cfg(feature = "roles")]
+    Writer(sealcast_writer::Args),
+    /// The shipper: copies sealed segments to the object store
+    #[cfg(feature = "roles")]
+    Shipper(sealcast_shipper::Args),
+    /// The replica: follows the store, verifies, answers SQL
+    #[cfg(feature = "roles")]
+    Replica(sealcast_replica::Args),
+    /// Send log files to a writer: CloudTrail, NDJSON, JSON arrays, plain, gz or zst
+    Import(ImportArgs),
+    /// Ask a replica: one statement, or a prompt
+    Sql(SqlArgs),
+    /// Seal every tail now and print the token that queries can wait for
+    Flush(FlushArgs),
+    /// Check a store, a data directory or a file; 0 ok, 1 tampered, 2 cannot check
+    Verify(VerifyArgs),
+    /// Say what is in a segment, log, note or commit record
+    Inspect(InspectArgs),
+}
+
+#[cfg(feature = "roles")]
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Load these files or folders instead of generated events
+    #[arg(long, num_args = 1.., value_name = "FILE|DIR")]
+    pub(crate) from: Vec<PathBuf>,
+    /// How many events to generate
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
+    pub(crate) events: usize,
+    /// Keep the data here (default: a temporary folder, removed at the end)
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// End after the queries instead of serving on
+    #[arg(long)]
+    pub(crate) exit: bool,
+}
+
+#[cfg(feature = "roles")]
+#[derive(Debug, Args)]
+pub(crate) struct DevArgs {
+    /// Data folder: writer/, store/ and replica/ lie in it
+    #[arg(long, default_value = "./sealcast-data", env = "SEALCAST_DEV_DIR", value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Object store: a folder or a URL (default: DIR/store)
+    #[arg(long, env = "SEALCAST_DEV_STORE", value_name = "URL")]
+    pub(crate) store: Option<String>,
+    /// Writer's address
+    #[arg(long, default_value = "127.0.0.1:7070", value_name = "ADDRESS")]
+    pub(crate) writer_http: String,
+    /// Shipper's address
+    #[arg(long, default_value = "127.0.0.1:7071", value_name = "ADDRESS")]
+    pub(crate) shipper_http: String,
+    /// Replica's address
+    #[arg(long, default_value = "127.0.0.1:7080", value_name = "ADDRESS")]
+    pub(crate) replica_http: String,
+    /// Arrow Flight SQL address (accepted; not served in this version)
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) flight: Option<String>,
+    /// PostgreSQL protocol address (accepted; not served in this version)
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) pg: Option<String>,
+    /// Serve without tokens; loopback addresses only
+    #[arg(long)]
+    pub(crate) no_auth: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Importing again adds nothing: CloudTrail's eventID is the event id, and records without an id get
+one from their content. After an interruption, run the same command again; with --state, files that
+were finished are not even read.")]
+pub(crate) struct ImportArgs {
+    /// Files, or folders that are searched for .json, .ndjson, .jsonl, .gz, .zst
+    #[arg(required = true, value_name = "FILE|DIR")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// The writer
+    #[arg(long, default_value = WRITER_URL, env = "SEALCAST_WRITER", value_name = "URL")]
+    pub(crate) writer: String,
+    /// Remember finished files here
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
+    /// Go on after a record that cannot be imported (they are listed; exit code 1)
+    #[arg(long)]
+    pub(crate) skip_bad: bool,
+    /// Events in one request
+    #[arg(long, default_value_t = 500, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub(crate) batch: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SqlFormat {
+    Table,
+    Json,
+    Ndjson,
+    Csv,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sealcast sql 'select count(*) from events'
+  sealcast sql -p alice 'select time, action from events where actor_name = $1 order by time'
+  sealcast sql --min \"$(sealcast flush --token)\" 'select max(time) from events'
+  sealcast sql                       the prompt; \\? shows its commands")]
+pub(crate) struct SqlArgs {
+    /// The statement; without one, a prompt (or standard input if it is no terminal)
+    #[arg(value_name = "SQL")]
+    pub(crate) statement: Option<String>,
+    /// The replica
+    #[arg(long, default_value = REPLICA_URL, env = "SEALCAST_REPLICA", value_name = "URL")]
+    pub(crate) replica: String,
+    /// How rows are printed
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: SqlFormat,
+    /// A value for $1, $2 … in order: JSON, or text if it is no JSON
+    #[arg(short = 'p', long = "param", value_name = "VALUE")]
+    pub(crate) params: Vec<String>,
+    /// Wait until the replica holds what this token names
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) min: Option<String>,
+    /// How long to wait for it, milliseconds
+    #[arg(long, default_value_t = 10_000, value_name = "MS")]
+    pub(crate) wait_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FlushWait {
+    /// Until the segments are sealed on the writer
+    Sealed,
+    /// Until they are committed in the object store
+    Shipped,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FlushArgs {
+    /// The writer
+    #[arg(long, default_value = WRITER_URL, env = "SEALCAST_WRITER", value_name = "URL")]
+    pub(crate) writer: String,
+    /// How far to wait
+    #[arg(long, value_enum, default_value = "sealed")]
+    pub(crate) wait: FlushWait,
+    /// Print the token alone
+    #[arg(long)]
+    pub(crate) token: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit code 0: everything checked is ok. 1: tampered or corrupt; each finding names the check, the
+file and the byte. 2: something could not be checked, and nothing wrong was found in the rest.")]
+pub(crate) struct VerifyArgs {
+    /// A store (folder or URL), a writer's directory, a folder holding both, or one file
+    #[arg(value_name = "DIR|URL|FILE")]
+    pub(crate) target: String,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// A .seg, .seg.zst, .wal or .note file, or a commit record
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}

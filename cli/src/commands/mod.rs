@@ -1,0 +1,14 @@
+//! One file per command.
+
+#[cfg(feature = "roles")]
+pub(crate) mod demo;
+#[cfg(feature = "roles")]
+pub(crate) mod dev;
+pub(crate) mod flush;
+pub(crate) mod import;
+pub(crate) mod inspect;
+mod prompt;
+#[cfg(feature = "roles")]
+pub(crate) mod roles;
+pub(crate) mod sql;
+pub(crate) mod verify;

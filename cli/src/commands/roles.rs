@@ -1,0 +1,1 @@
+//! `sealcast writer | shipper | replica`: one role in this process, until SIGTERM or Ctrl-C.

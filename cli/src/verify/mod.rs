@@ -1,0 +1,111 @@
+//! Offline verification: what is there is read, judged, and counted; nobody is trusted.
+//!
+//! Reading order: [`Report`] (the verdict), `data_dir` (a writer's folder), `store` (an object
+//! store), `file` (one file).
+
+mod data_dir;
+mod file;
+mod store;
+
+use std::path::Path;
+
+use sealcast_common::bucket::Store;
+use sealcast_common::catalog::names::STORE_KEY;
+use sealcast_common::fault::Corruption;
+use sealcast_common::layout::DataDir;
+use serde::Serialize;
+
+/// Where a long verification stands: (done, total, what).
+pub type OnProgress<'a> = &'a (dyn Fn(u64, u64, &str) + Sync);
+
+/// What was checked and what was found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// Segments read and judged in full.
+    pub segments: u64,
+    /// Rows whose leaves were derived again.
+    pub rows: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Commit records followed.
+    pub commits: u64,
+    /// Events in logs that are not sealed yet.
+    pub tail_events: u64,
+    /// What is wrong.
+    pub findings: Vec<Corruption>,
+    /// What could not be checked, and why.
+    pub unchecked: Vec<String>,
+}
+
+impl Report {
+    /// `ok`, `tampered` or `cannot check`.
+    pub fn verdict(&self) -> &'static str {
+        match (self.findings.is_empty(), self.unchecked.is_empty()) {
+            (false, _) => "tampered",
+            (true, false) => "cannot check",
+            (true, true) => "ok",
+        }
+    }
+
+    /// 0, 1 or 2.
+    pub fn exit_code(&self) -> u8 {
+        match self.verdict() {
+            "ok" => 0,
+            "tampered" => 1,
+            _ => 2,
+        }
+    }
+
+    fn add(&mut self, other: Report) {
+        self.segments += other.segments;
+        self.rows += other.rows;
+        self.bytes += other.bytes;
+        self.commits += other.commits;
+        self.tail_events += other.tail_events;
+        self.findings.extend(other.findings);
+        self.unchecked.extend(other.unchecked);
+    }
+
+    fn cannot(why: impl Into<String>) -> Self {
+        Report { unchecked: vec![why.into()], ..Report::default() }
+    }
+}
+
+/// Verifies whatever `target` is: a URL, a store's folder, a writer's folder, a folder that holds
+/// both (as `demo` and `dev` make it), or one file.
+pub async fn verify(target: &str, progress: OnProgress<'_>) -> Report {
+    if target.contains("://") && !target.starts_with("file://") {
+        return match Store::open(target) {
+            Ok(opened) => store::verify(&opened, progress).await,
+            Err(error) => Report::cannot(error.to_string()),
+        };
+    }
+    let path = Path::new(target.strip_prefix("file://").unwrap_or(target));
+    if path.is_file() {
+        return file::verify(path);
+    }
+    if !path.is_dir() {
+        return Report::cannot(format!("{target}: no such file or folder"));
+    }
+    let mut report = Report::default();
+    let mut found = false;
+    for candidate in [path.to_owned(), path.join("writer"), path.join("store")] {
+        if DataDir::new(&candidate).node_file().is_file() {
+            found = true;
+            report.add(data_dir::verify(&DataDir::new(&candidate), progress));
+        }
+        if candidate.join(STORE_KEY).is_file() {
+            found = true;
+            match candidate.to_str().map(Store::open) {
+                Some(Ok(opened)) => report.add(store::verify(&opened, progress).await),
+                Some(Err(error)) => report.unchecked.push(error.to_string()),
+                None => report.unchecked.push("a folder name that is not UTF-8".into()),
+            }
+        }
+    }
+    if !found {
+        let expected = "expected node.json (a writer's folder) or SEALCAST.json (a store)";
+        return Report::cannot(format!("{target} holds nothing of Sealcast: {expected}"));
+    }
+    report
+}
