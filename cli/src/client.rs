@@ -143,6 +143,17 @@ impl Client {
         }
     }
 
+    /// Asks a shipper to ship what is sealed now.
+    #[cfg(feature = "roles")]
+    pub(crate) async fn ship(&self) -> Result<(), Failure> {
+        let response = self.http.post(format!("{}/v1/ship", self.base)).send().await;
+        let response = response.map_err(|error| self.unreachable(&error))?;
+        match self.answer(response).await? {
+            Answer::Ok(_) => Ok(()),
+            Answer::Refused(refusal) => Err(refusal.into_failure("nothing was shipped")),
+        }
+    }
+
     /// Posts a statement; `body` is the JSON of `POST /v1/sql`.
     pub(crate) async fn sql(&self, body: &Value) -> Result<Answer, Failure> {
         let url = format!("{}/v1/sql", self.base);

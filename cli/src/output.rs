@@ -29,6 +29,7 @@ impl Failure {
         self
     }
 
+    #[cfg(feature = "roles")]
     pub(crate) fn code(mut self, code: u8) -> Self {
         self.code = code;
         self

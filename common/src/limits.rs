@@ -19,6 +19,14 @@ pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 256;
 pub const IDEMPOTENCY_WINDOW_MICROS: i64 = 24 * 3600 * 1_000_000;
 /// Remembered keys and ids per shard.
 pub const IDEMPOTENCY_KEYS_MAX: usize = 1_000_000;
+/// Events of the requests whose keys are remembered, per shard.
+pub const IDEMPOTENCY_EVENTS_MAX: usize = 4_000_000;
+/// Request bodies that a writer holds and reads at one time, bytes.
+pub const INGEST_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// How long a request waits for its part of that, milliseconds.
+pub const INGEST_WAIT_MS_MAX: u64 = 5_000;
+/// How long a request's body may take to arrive, milliseconds.
+pub const BODY_MS_MAX: u64 = 30_000;
 
 /// `tenant`, bytes of UTF-8.
 pub const TENANT_BYTES_MAX: usize = 256;
@@ -110,6 +118,8 @@ const _: () = {
             + 512
             <= LEAF_BYTES_MAX
     );
+    assert!(2 * REQUEST_BYTES_MAX <= INGEST_BYTES_MAX && REQUEST_WIRE_BYTES_MAX <= INGEST_BYTES_MAX);
+    assert!(REQUEST_BYTES_MAX <= SHARD_QUEUE_BYTES_MAX);
     assert!(SNAPSHOT_LEAF_MAX >= COMMIT_ADDS_MAX);
     assert!(BATCH_ROWS_MAX <= SEGMENT_ROWS_MAX);
 };

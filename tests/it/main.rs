@@ -1,1 +1,7 @@
-//! Placeholder.
+//! Whole paths through real processes: one binary, one module per story.
+
+mod apart;
+mod corruption;
+mod demo;
+mod path;
+mod s3;

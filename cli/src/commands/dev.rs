@@ -1,1 +1,61 @@
-//! x
+//! `sealcast dev`: all roles until Ctrl-C, on loopback.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use super::local::{Addresses, Local};
+use super::roles::stop_on_signal;
+use crate::args::DevArgs;
+use crate::output::{Failure, line};
+
+pub(crate) async fn run(args: DevArgs, config: Option<&Path>) -> Result<u8, Failure> {
+    if config.is_some() {
+        return Err(Failure::new("dev takes flags only, --config is for the roles by themselves")
+            .hint("run `sealcast writer`, `shipper` and `replica` apart to use a file"));
+    }
+    for address in [&args.writer_http, &args.shipper_http, &args.replica_http] {
+        require_loopback(address)?;
+    }
+    let store = match &args.store {
+        Some(store) => store.clone(),
+        None => args.dir.join("store").display().to_string(),
+    };
+    let addresses = Addresses {
+        writer: args.writer_http.clone(),
+        shipper: args.shipper_http.clone(),
+        replica: args.replica_http.clone(),
+    };
+    let local = Local::start(&args.dir, &store, addresses).await?;
+    line(format!("data     {}", args.dir.display()));
+    line(format!("store    {store}"));
+    line(format!("writer   {}", local.writer_url()));
+    line(format!("shipper  {}", local.shipper_url()));
+    line(format!("replica  {}", local.replica_url()));
+    line(if args.no_auth {
+        "access   no tokens (--no-auth): whoever reaches these loopback ports may read and write"
+    } else {
+        "access   this version has no tokens yet: loopback addresses only"
+    });
+    for (surface, address) in [("--flight", &args.flight), ("--pg", &args.pg)] {
+        if let Some(address) = address {
+            line(format!("note     {surface} {address} is accepted but not served yet"));
+        }
+    }
+    line("ready; Ctrl-C seals, ships and ends");
+    stop_on_signal().cancelled().await;
+    local.stop().await?;
+    Ok(0)
+}
+
+/// Without tokens, nobody but this machine may reach a port.
+fn require_loopback(address: &str) -> Result<(), Failure> {
+    let loopback = match address.parse::<SocketAddr>() {
+        Ok(address) => address.ip().is_loopback(),
+        Err(_) => address.starts_with("localhost:"),
+    };
+    if loopback {
+        return Ok(());
+    }
+    Err(Failure::new(format!("address {address} is not a loopback address"))
+        .hint("dev serves without tokens: expected 127.0.0.1:PORT, [::1]:PORT or localhost:PORT"))
+}

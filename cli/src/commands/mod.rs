@@ -7,6 +7,8 @@ pub(crate) mod dev;
 pub(crate) mod flush;
 pub(crate) mod import;
 pub(crate) mod inspect;
+#[cfg(feature = "roles")]
+mod local;
 mod prompt;
 #[cfg(feature = "roles")]
 pub(crate) mod roles;

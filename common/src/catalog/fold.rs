@@ -139,7 +139,7 @@ impl Catalog {
 }
 
 /// The note says what the entry says, and the entry's key has signed it.
-fn check_note(entry: &CheckpointEntry, origin: &str) -> Result<(), Corruption> {
+pub(super) fn check_note(entry: &CheckpointEntry, origin: &str) -> Result<(), Corruption> {
     let bad =
         |found: String| Corruption::new("checkpoint_note", None, "a signed checkpoint", found);
     let key = VerifyKey::parse(&entry.key).map_err(|error| bad(error.to_string()))?;

@@ -4,6 +4,8 @@ use crate::fault::hex;
 
 /// Create-only: format and store id.
 pub const STORE_KEY: &str = "SEALCAST.json";
+/// The format that it states.
+pub const STORE_FORMAT: u32 = 1;
 /// All streams lie under here.
 pub const STREAMS_PREFIX: &str = "st";
 

@@ -7,13 +7,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::descriptor::Descriptor;
-use super::fold::{Catalog, ShardCatalog};
+use super::fold::{Catalog, ShardCatalog, check_note};
 use super::record::{
     CheckpointEntry, read_checkpoints, seal_envelope, unseal_envelope, write_checkpoints,
 };
 use crate::cbor::{Reader, Writer};
 use crate::fault::{Corruption, hex};
-use crate::integrity::{Signer, SignerError, file_hash, verify_detached};
+use crate::integrity::{
+    Signer, SignerError, empty_root, file_hash, shard_origin, verify_detached,
+};
 use crate::limits::SNAPSHOT_LEAF_MAX;
 
 /// The root of a snapshot.
@@ -89,6 +91,11 @@ impl SnapshotRoot {
 
     /// The object's bytes, signed by the owner of the epoch.
     pub fn to_object(&self, signer: &dyn Signer) -> Result<Vec<u8>, SignerError> {
+        seal_envelope(&self.to_payload(), signer)
+    }
+
+    /// What is signed; also how a replica remembers a catalog locally.
+    pub fn to_payload(&self) -> Vec<u8> {
         let mut out = Writer::new();
         out.array(9).bytes(&self.store_id).text(&self.cluster).text(&self.stream).uint(self.seq);
         out.bytes(&self.hash).uint(self.epoch).bytes(&self.author);
@@ -97,12 +104,22 @@ impl SnapshotRoot {
         for leaf in &self.leaves {
             out.bytes(leaf);
         }
-        seal_envelope(&out.finish(), signer)
+        out.finish()
     }
 
     /// Parses and verifies the object.
     pub fn from_object(object: &[u8]) -> Result<Self, Corruption> {
         let (payload, signature) = unseal_envelope(object, "snapshot")?;
+        let root = Self::from_payload(payload)?;
+        if verify_detached(&root.author, payload, &signature) {
+            return Ok(root);
+        }
+        let expected = format!("a signature by {}", hex(&root.author));
+        Err(Corruption::new("snapshot_signature", None, expected, "another"))
+    }
+
+    /// Parses what is signed; verifies no signature.
+    pub fn from_payload(payload: &[u8]) -> Result<Self, Corruption> {
         let mut reader = Reader::new(payload, "snapshot");
         let r = &mut reader;
         r.array_exact(9)?;
@@ -118,11 +135,7 @@ impl SnapshotRoot {
             leaves: (0..r.array()?).map(|_| r.bytes_exact()).collect::<Result<_, _>>()?,
         };
         r.end()?;
-        if verify_detached(&root.author, payload, &signature) {
-            return Ok(root);
-        }
-        let expected = format!("a signature by {}", hex(&root.author));
-        Err(Corruption::new("snapshot_signature", None, expected, "another"))
+        Ok(root)
     }
 
     /// The catalog, from the descriptors of all leaves in order.
@@ -143,6 +156,13 @@ impl SnapshotRoot {
                 let expected = format!("size {}", catalog.size());
                 return Err(Corruption::new("checkpoint", None, expected, entry.size.to_string()));
             }
+            let last = catalog.segments.last();
+            let root = last.map_or_else(empty_root, |segment| segment.root_after);
+            if entry.root != root {
+                let (expected, found) = (hex(&root), hex(&entry.root));
+                return Err(Corruption::new("checkpoint", None, expected, found));
+            }
+            check_note(&entry, &shard_origin(&self.cluster, shard))?;
             catalog.checkpoint = Some(entry);
         }
         Ok(Catalog {

@@ -113,11 +113,17 @@ impl Event {
         }
     }
 
-    /// A digest of what the client claims, apart from `time`, position and event id: a retry of the
-    /// same event has the same one, whether or not the writer had to fill in the time.
+    /// [`EventRef::claim_digest`].
     pub fn claim_digest(&self) -> u64 {
-        let mut claim = self.as_ref();
-        claim.time = Micros(0);
+        self.as_ref().claim_digest()
+    }
+}
+
+impl EventRef<'_> {
+    /// A digest of what the client claims, apart from `time` and position: a retry of the same
+    /// event has the same one, whether or not the writer had to fill in the time.
+    pub fn claim_digest(&self) -> u64 {
+        let claim = EventRef { time: Micros(0), ..self.clone() };
         let position = Position { log_id: [0; 16], seq: 0, ingested_at: Micros(0) };
         match encode_full(&claim, &position) {
             Ok(bytes) => crate::integrity::short_digest("event claim", &bytes),

@@ -1,0 +1,56 @@
+//! What `scripts/test` prepared, and what is skipped by name when it is missing.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+#[expect(clippy::disallowed_methods, reason = "the harness's one reading of the environment")]
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Names a test as skipped, here and in the summary of `scripts/test`.
+pub fn skip(test: &str, reason: &str) {
+    let line = format!("SKIPPED: {test}: {reason}\n");
+    let file = variable("SEALCAST_SKIP_FILE");
+    let file = file.and_then(|file| std::fs::OpenOptions::new().append(true).open(file).ok());
+    if let Some(mut file) = file {
+        file.write_all(line.as_bytes()).expect("skip file");
+    }
+    std::io::stderr().write_all(line.as_bytes()).expect("stderr");
+}
+
+/// A file or folder of the shared data, or the test is skipped.
+pub fn data_dir(test: &str, name: &str) -> Option<PathBuf> {
+    let found = variable("SEALCAST_DATA").map(|data| data.join(name)).filter(|path| path.exists());
+    if found.is_none() {
+        skip(test, &format!("SEALCAST_DATA/{name} is absent"));
+    }
+    found
+}
+
+/// A Python with pyarrow and polars, or the test is skipped.
+pub fn python(test: &str) -> Option<PathBuf> {
+    let found = variable("SEALCAST_PYTHON");
+    if found.is_none() {
+        skip(test, "SEALCAST_PYTHON is not set (run scripts/test)");
+    }
+    found
+}
+
+/// SeaweedFS, or the test is skipped.
+pub fn weed(test: &str) -> Option<PathBuf> {
+    let found = variable("SEALCAST_WEED");
+    if found.is_none() {
+        skip(test, "SEALCAST_WEED is not set (run scripts/test)");
+    }
+    found
+}
+
+/// A program of this workspace, built beside the test's own executable.
+pub fn sealcast(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("own path");
+    let folder = test.parent().and_then(|deps| deps.parent()).expect("target folder");
+    let program = folder.join(name);
+    assert!(program.is_file(), "{} is not built: run scripts/test", program.display());
+    program
+}

@@ -1,0 +1,81 @@
+//! One child process with its output kept; killed by its pid when dropped.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+
+use crate::until;
+
+/// A running program.
+pub struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `program`, output appended to `log`.
+    pub fn start(program: &Path, args: &[&str], log: &Path, env: &[(&str, &str)]) -> Self {
+        let out = File::options().create(true).append(true).open(log).expect("log");
+        let err = out.try_clone().expect("log");
+        let mut command = Command::new(program);
+        command.args(args).stdin(Stdio::null()).stdout(out).stderr(err);
+        command.envs(env.iter().copied());
+        let child = command.spawn().unwrap_or_else(|e| panic!("{}: {e}", program.display()));
+        Process { child, log: log.to_owned() }
+    }
+
+    /// Everything printed so far.
+    pub fn output(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// SIGKILL, at once.
+    pub fn kill(mut self) {
+        self.child.kill().expect("kill");
+        self.child.wait().expect("wait");
+    }
+
+    /// SIGTERM, then the exit status.
+    pub async fn terminate(mut self) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill");
+        assert!(sent.success());
+        self.ended().await
+    }
+
+    /// Waits for the end.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let child = std::sync::Mutex::new(&mut self.child);
+        until("process ends", || async {
+            child.lock().expect("child").try_wait().expect("wait")
+        })
+        .await
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("wait").is_none()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail if it has ended already, which is fine.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a program to its end.
+pub async fn run(program: &Path, args: &[&str]) -> Output {
+    let mut command = tokio::process::Command::new(program);
+    command.args(args).stdin(Stdio::null()).kill_on_drop(true);
+    command.output().await.unwrap_or_else(|error| panic!("{}: {error}", program.display()))
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    listener.local_addr().expect("address").port()
+}
