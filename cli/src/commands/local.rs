@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tokio_util::sync::CancellationToken;
 
-use super::roles::fenced;
+use super::roles::shipper_ended;
 use crate::client::Client;
 use crate::output::{Failure, failed};
 
@@ -90,9 +90,7 @@ impl Local {
         stop_replica.cancel();
         self.replica.join().await.map_err(failed)?;
         writer?;
-        match shipper? {
-            sealcast_shipper::Ended::Stopped => Ok(()),
-            sealcast_shipper::Ended::Fenced => Err(fenced()),
-        }
+        shipper_ended(&shipper?)?;
+        Ok(())
     }
 }

@@ -8,9 +8,6 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{Cli, Command, LogFormatArg};
 use crate::output::{Failure, failed};
 
-/// Exit code of a shipper that another one has fenced (`EX_TEMPFAIL`): do not restart it blindly.
-pub(crate) const FENCED: u8 = 75;
-
 /// Logs and metrics: roles say what they do, tools and the demo only what goes wrong.
 pub(crate) fn init_logs(cli: &Cli) -> Result<(), Failure> {
     let role = matches!(
@@ -51,19 +48,22 @@ pub(crate) async fn shipper(
     args: &sealcast_shipper::Args,
     file: Option<&Path>,
 ) -> Result<u8, Failure> {
-    let config = load_section("shipper", file, args).map_err(failed)?;
+    let config = sealcast_shipper::Config::load(file, args).map_err(failed)?;
     let seams = sealcast_shipper::Seams::default();
     let handle = sealcast_shipper::start(config, seams, stop_on_signal()).await.map_err(failed)?;
-    match handle.join().await.map_err(failed)? {
-        sealcast_shipper::Ended::Stopped => Ok(0),
-        sealcast_shipper::Ended::Fenced => Err(fenced()),
-    }
+    shipper_ended(&handle.join().await.map_err(failed)?)
 }
 
-pub(crate) fn fenced() -> Failure {
-    Failure::new("the shipper was fenced: another shipper has taken over its stream")
-        .hint("stop one of the two; this one changes nothing any more")
-        .code(FENCED)
+/// Exit code 0, what was left behind by `--once`, or the fence.
+pub(crate) fn shipper_ended(ended: &sealcast_shipper::Ended) -> Result<u8, Failure> {
+    match ended {
+        sealcast_shipper::Ended::Fenced => {
+            let hint = "stop one of the two; this one changes nothing any more";
+            let what = "the shipper was fenced: another shipper has taken over its stream";
+            Err(Failure::new(what).hint(hint).code(ended.exit_code()))
+        }
+        other => Ok(other.exit_code()),
+    }
 }
 
 pub(crate) async fn replica(

@@ -2,9 +2,9 @@
 
 
 use arrow_buffer::Buffer;
-use sealcast_common::bucket::{CreateOnlyLog, Store};
-use sealcast_common::catalog::names::{STORE_KEY, STREAMS_PREFIX, commit_key};
-use sealcast_common::catalog::{Catalog, CommitRecord, Descriptor};
+use sealcast_common::bucket::{CreateOnlyLog, Store, StoreError};
+use sealcast_common::catalog::names::{STORE_KEY, STREAMS_PREFIX, commit_key, snapshot_leaf_key};
+use sealcast_common::catalog::{Catalog, CommitRecord, Descriptor, SnapshotRoot, decode_leaf};
 use sealcast_common::fault::{Corruption, hex, unhex};
 use sealcast_common::integrity::{CompactRange, file_hash, range_digest};
 use sealcast_common::segment::{Expectation, decompress, verify_segment};
@@ -23,7 +23,8 @@ pub(super) async fn verify(store: &Store, progress: OnProgress<'_>) -> Report {
     };
     let mut report = Report::default();
     for stream in streams {
-        let catalog = follow(store, store_id, &stream, &mut report).await;
+        let (catalog, hashes) = follow(store, store_id, &stream, &mut report).await;
+        snapshots(store, &stream, &hashes, &mut report).await;
         let total = catalog.segments().count() as u64;
         for shard in catalog.shards.values() {
             let mut tree = Some(CompactRange::empty(0));
@@ -43,18 +44,24 @@ async fn store_id(store: &Store) -> Result<[u8; 16], String> {
     unhex(&file.store_id).ok_or_else(|| format!("store id {:?} is no 32 hex digits", file.store_id))
 }
 
-/// Folds the log until it ends or breaks.
-async fn follow(store: &Store, store_id: [u8; 16], stream: &str, report: &mut Report) -> Catalog {
+/// Folds the log until it ends or breaks; answers the catalog and the hash of every record.
+async fn follow(
+    store: &Store,
+    store_id: [u8; 16],
+    stream: &str,
+    report: &mut Report,
+) -> (Catalog, Vec<[u8; 32]>) {
     let log = CreateOnlyLog::new(store.clone(), stream, commit_key);
     let mut catalog = Catalog::empty(store_id, stream);
+    let mut hashes = vec![catalog.hash];
     loop {
         let key = log.key(catalog.seq + 1);
         let object = match log.read(catalog.seq + 1).await {
             Ok(Some(object)) => object,
-            Ok(None) => return catalog,
+            Ok(None) => return (catalog, hashes),
             Err(error) => {
                 report.unchecked.push(error.to_string());
-                return catalog;
+                return (catalog, hashes);
             }
         };
         report.bytes += object.len() as u64;
@@ -63,14 +70,64 @@ async fn follow(store: &Store, store_id: [u8; 16], stream: &str, report: &mut Re
         match next {
             Ok(next) => {
                 catalog = next;
+                hashes.push(catalog.hash);
                 report.commits += 1;
             }
             Err(found) => {
                 report.findings.push(found.in_object(key));
-                return catalog;
+                return (catalog, hashes);
             }
         }
     }
+}
+
+/// Every snapshot: signed, its leaves whole, and of the lineage that was followed.
+async fn snapshots(store: &Store, stream: &str, hashes: &[[u8; 32]], report: &mut Report) {
+    let roots = match store.list_all(&format!("{STREAMS_PREFIX}/{stream}/snap")).await {
+        Ok(roots) => roots,
+        Err(error) => {
+            report.unchecked.push(error.to_string());
+            return;
+        }
+    };
+    for (key, _) in roots {
+        match snapshot(store, stream, &key, hashes).await {
+            Ok(Ok(())) => {}
+            Ok(Err(found)) => report.findings.push(found.in_object(key)),
+            Err(error) => report.unchecked.push(error.to_string()),
+        }
+    }
+}
+
+async fn snapshot(
+    store: &Store,
+    stream: &str,
+    key: &str,
+    hashes: &[[u8; 32]],
+) -> Result<Result<(), Corruption>, StoreError> {
+    let gone = |what: &str| Corruption::new("object", None, what, "no such object");
+    let Some(object) = store.get(key).await? else { return Ok(Err(gone("the snapshot"))) };
+    let root = match SnapshotRoot::from_object(&object) {
+        Ok(root) => root,
+        Err(found) => return Ok(Err(found)),
+    };
+    for hash in &root.leaves {
+        let leaf_key = snapshot_leaf_key(stream, hash);
+        let Some(leaf) = store.get(&leaf_key).await? else {
+            return Ok(Err(gone("the snapshot's leaf").in_object(leaf_key)));
+        };
+        if let Err(found) = decode_leaf(&leaf, hash) {
+            return Ok(Err(found.in_object(leaf_key)));
+        }
+    }
+    // A record that could not be followed to is reported already; its snapshot cannot be compared.
+    let known = usize::try_from(root.seq).ok().and_then(|seq| hashes.get(seq));
+    Ok(match known {
+        Some(hash) if *hash != root.hash => {
+            Err(Corruption::new("commit_chain", None, hex(hash), hex(&root.hash)))
+        }
+        _ => Ok(()),
+    })
 }
 
 /// One object in full. Answers the tree after it, as its own seal tells when it is sound.

@@ -1,0 +1,82 @@
+//! The tools: exit codes and words at the command line.
+
+use sealcast_tests::{Cluster, Roles, run, sealcast};
+
+async fn said(args: &[&str]) -> (Option<i32>, String) {
+    let output = run(&sealcast("sealcast"), args).await;
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_has_help() {
+    for command in [
+        "demo", "dev", "writer", "shipper", "replica", "import", "sql", "flush", "verify", "inspect",
+    ] {
+        let (code, text) = said(&[command, "--help"]).await;
+        assert_eq!(code, Some(0), "{command}");
+        assert!(text.contains("Usage: sealcast"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verify_tells_nothing_found_from_tampered() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, text) = said(&["verify", &dir.path().display().to_string()]).await;
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("cannot check") && text.contains("SEALCAST.json"), "{text}");
+    let (code, _) = said(&["verify", "no/such/folder"]).await;
+    assert_eq!(code, Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unreachable_servers_and_unknown_settings_say_what_to_do() {
+    let (code, text) = said(&["sql", "--replica", "http://127.0.0.1:9", "select 1"]).await;
+    assert_eq!(code, Some(1));
+    assert!(text.contains("cannot be reached") && text.contains("sealcast dev"), "{text}");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("sealcast.toml");
+    #[expect(clippy::disallowed_methods, reason = "a test's own file needs no durability")]
+    std::fs::write(&file, "[writer]\nseal_byte = 5\n").unwrap();
+    let (code, text) = said(&["writer", "--config", &file.display().to_string()]).await;
+    assert_eq!(code, Some(1));
+    assert!(text.contains("seal_byte") && text.contains("did you mean `seal_bytes`?"), "{text}");
+    let (code, text) = said(&["dev", "--no-auth", "--writer-http", "0.0.0.0:0"]).await;
+    assert_eq!(code, Some(1));
+    assert!(text.contains("loopback"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tools_work_on_a_running_cluster() {
+    let cluster = Cluster::start(Roles::Dev).await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("events.ndjson");
+    let lines = "{\"tenant\":\"a\",\"action\":\"x\"}\n{\"tenant\":\"a\"}\n{\"tenant\":\"b\",\"action\":\"y\"}\n";
+    #[expect(clippy::disallowed_methods, reason = "a test's own file needs no durability")]
+    std::fs::write(&file, lines).unwrap();
+    let (file, writer, replica) = (file.display().to_string(), cluster.url(0), cluster.url(2));
+    let (code, text) = said(&["import", &file, "--writer", &writer]).await;
+    assert_eq!(code, Some(1), "a bad line stops the import: {text}");
+    assert!(text.contains("events.ndjson") && text.contains("action"), "{text}");
+    let (code, text) = said(&["import", &file, "--writer", &writer, "--skip-bad"]).await;
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("imported 2 events") && text.contains("1 refused"), "{text}");
+    let (code, token) = said(&["flush", "--writer", &writer, "--wait", "shipped", "--token"]).await;
+    assert_eq!(code, Some(0), "{token}");
+    let token = token.trim();
+    let select = "select tenant, action from events where tenant = $1";
+    let args = ["sql", "--replica", &replica, "--min", token, "--format", "csv", "-p", "b", select];
+    let (code, text) = said(&args).await;
+    assert_eq!((code, text.trim()), (Some(0), "tenant,action\nb,y"));
+    let (code, text) = said(&["sql", "--replica", &replica, "drop table events"]).await;
+    assert_eq!(code, Some(1));
+    assert!(text.contains("statement_not_allowed"), "{text}");
+    for file in cluster.files("writer/sealed", "").iter().chain(&cluster.files("store/sh", "")) {
+        let (code, text) = said(&["inspect", &file.display().to_string()]).await;
+        assert_eq!(code, Some(0), "{}: {text}", file.display());
+        if file.extension().is_some_and(|extension| extension != "note") {
+            let (code, text) = said(&["verify", &file.display().to_string()]).await;
+            assert_eq!(code, Some(0), "{}: {text}", file.display());
+        }
+    }
+}

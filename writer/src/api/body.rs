@@ -1,0 +1,171 @@
+//! A request's body: received within bounds, decompressed within bounds, split into event texts.
+
+use std::io::{self, Read};
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream};
+use axum::http::{HeaderMap, StatusCode, header};
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt as _;
+use sealcast_common::fault::Kind;
+use sealcast_common::limits::{BODY_MS_MAX, REQUEST_BYTES_MAX, REQUEST_WIRE_BYTES_MAX};
+use sealcast_common::serve::Problem;
+
+/// zstd frames may ask for a window of this many bytes (as a power of two), no more.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+/// What is read of a refused body, bytes and milliseconds.
+const DISCARD_BYTES_MAX: usize = 4 * REQUEST_WIRE_BYTES_MAX;
+const DISCARD_MS_MAX: u64 = 5_000;
+
+/// How a body is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Identity,
+    Gzip,
+    Zstd,
+}
+
+/// What a body says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// One object, or an array of them.
+    Json,
+    /// One object a line.
+    Lines,
+    /// No content type: decided by the first line.
+    Unstated,
+}
+
+impl Encoding {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+        let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(Self::Identity) };
+        match value.to_str().unwrap_or("?").trim().to_ascii_lowercase().as_str() {
+            "" | "identity" => Ok(Encoding::Identity),
+            "gzip" | "x-gzip" => Ok(Encoding::Gzip),
+            "zstd" => Ok(Encoding::Zstd),
+            other => Err(unsupported(format!(
+                "content encoding is {other:?}, expected identity, gzip or zstd"
+            ))),
+        }
+    }
+}
+
+impl Format {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+        let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(Format::Unstated) };
+        let value = value.to_str().unwrap_or("?").to_ascii_lowercase();
+        match value.split(';').next().unwrap_or_default().trim() {
+            "" => Ok(Format::Unstated),
+            "application/json" => Ok(Format::Json),
+            "application/x-ndjson" | "application/ndjson" | "application/jsonl" => {
+                Ok(Format::Lines)
+            }
+            other => Err(unsupported(format!(
+                "content type is {other:?}, expected application/json or application/x-ndjson"
+            ))
+            .hint("with curl, add: -H 'content-type: application/json'")),
+        }
+    }
+}
+
+fn unsupported(detail: String) -> Problem {
+    Problem::new(Kind::Invalid, "unsupported_media_type", detail)
+        .status(StatusCode::UNSUPPORTED_MEDIA_TYPE)
+}
+
+fn too_large(what: &str, limit: usize) -> Problem {
+    let detail = format!("body is larger than {limit} bytes {what}");
+    Problem::new(Kind::Invalid, "body_too_large", detail)
+        .status(StatusCode::PAYLOAD_TOO_LARGE)
+        .with("limit_bytes", limit)
+        .hint("send the events in several requests")
+}
+
+/// The length that the client states, refused at once if it is too large.
+pub(crate) fn stated_length(headers: &HeaderMap) -> Result<Option<usize>, Problem> {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    match length.and_then(|length| length.parse::<usize>().ok()) {
+        Some(length) if length > REQUEST_WIRE_BYTES_MAX => {
+            Err(too_large("as sent", REQUEST_WIRE_BYTES_MAX))
+        }
+        length => Ok(length),
+    }
+}
+
+/// The body as sent, within bounds of size and time.
+pub(crate) async fn receive(body: Body) -> Result<Bytes, Problem> {
+    let all = async {
+        let mut stream = body.into_data_stream();
+        let mut received = BytesMut::new();
+        while let Some(chunk) = stream.next().await {
+            let chunk = chunk.map_err(|error| {
+                let detail = format!("body broke off after {} bytes: {error}", received.len());
+                Problem::new(Kind::Invalid, "body_interrupted", detail)
+            })?;
+            if received.len() + chunk.len() > REQUEST_WIRE_BYTES_MAX {
+                discard(stream).await;
+                return Err(too_large("as sent", REQUEST_WIRE_BYTES_MAX));
+            }
+            received.extend_from_slice(&chunk);
+        }
+        Ok(received.freeze())
+    };
+    match tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), all).await {
+        Ok(received) => received,
+        Err(_) => {
+            let detail = format!("body did not arrive within {BODY_MS_MAX} ms");
+            Err(Problem::new(Kind::Invalid, "body_too_slow", detail)
+                .status(StatusCode::REQUEST_TIMEOUT))
+        }
+    }
+}
+
+/// Reads what a refused client is still sending, within bounds: a client that only writes would
+/// otherwise see a broken pipe instead of its answer.
+pub(crate) async fn discard(mut stream: BodyDataStream) {
+    let all = async {
+        let mut seen = 0;
+        while let Some(Ok(chunk)) = stream.next().await {
+            seen += chunk.len();
+            if seen > DISCARD_BYTES_MAX {
+                return;
+            }
+        }
+    };
+    let _over = tokio::time::timeout(Duration::from_millis(DISCARD_MS_MAX), all).await;
+}
+
+/// Undoes the compression, within bounds.
+pub(crate) fn decompress(wire: Bytes, encoding: Encoding) -> Result<Bytes, Problem> {
+    let plain = match encoding {
+        Encoding::Identity => return Ok(wire),
+        Encoding::Gzip => read_bounded(flate2::read::MultiGzDecoder::new(&wire[..])),
+        Encoding::Zstd => zstd::stream::read::Decoder::new(&wire[..]).and_then(|mut decoder| {
+            decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+            read_bounded(decoder)
+        }),
+    };
+    let plain = plain.map_err(|error| {
+        let detail = format!("body is no complete {encoding:?} stream: {error}").to_lowercase();
+        Problem::new(Kind::Invalid, "bad_encoding", detail)
+    })?;
+    if plain.len() > REQUEST_BYTES_MAX {
+        return Err(too_large("after decompression", REQUEST_BYTES_MAX));
+    }
+    Ok(plain.into())
+}
+
+fn read_bounded(reader: impl Read) -> io::Result<Vec<u8>> {
+    let mut plain = Vec::new();
+    reader.take(REQUEST_BYTES_MAX as u64 + 1).read_to_end(&mut plain)?;
+    Ok(plain)
+}
+
+/// The body as text; the first broken byte is named.
+pub(crate) fn utf8(plain: &[u8]) -> Result<&str, Problem> {
+    std::str::from_utf8(plain).map_err(|error| {
+        let offset = error.valid_up_to();
+        Problem::new(Kind::Invalid, "invalid_utf8", format!("body is not utf-8 at byte {offset}"))
+            .with("offset", offset)
+    })
+}

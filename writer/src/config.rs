@@ -1,0 +1,184 @@
+//! The writer's settings: flags and environment, and what they mean with defaults and bounds.
+
+use std::path::PathBuf;
+
+use sealcast_common::catalog::names::is_stream_name;
+use sealcast_common::limits::{FUTURE_MICROS_MAX, SHARDS_MAX, TAIL_AGE_MS_MAX, TAIL_BYTES_MAX};
+use serde::{Deserialize, Serialize};
+
+/// When appended bytes are put on stable storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Fsync {
+    /// Before every acknowledgement.
+    #[default]
+    Always,
+    /// When the operating system likes: a power loss may take acknowledged events.
+    Os,
+}
+
+impl Fsync {
+    /// The word in settings, `/v1/shards` and logs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Fsync::Always => "always",
+            Fsync::Os => "os",
+        }
+    }
+}
+
+/// What flags and environment state; everything else comes from the file or the defaults.
+#[derive(Clone, Debug, Default, Serialize, clap::Args)]
+#[serde(default)]
+pub struct Args {
+    /// Data directory [default: ./sealcast-data/writer]
+    #[arg(long, env = "SEALCAST_WRITER_DIR", value_name = "DIR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dir: Option<PathBuf>,
+    /// Address of the HTTP server [default: 127.0.0.1:7070]
+    #[arg(long, env = "SEALCAST_WRITER_HTTP", value_name = "ADDRESS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<String>,
+    /// Name of the cluster, for a new directory [default: local-<8 hex>]
+    #[arg(long, env = "SEALCAST_WRITER_CLUSTER", value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// Name of this node and its stream, for a new directory [default: n-<8 hex>]
+    #[arg(long, env = "SEALCAST_WRITER_NODE", value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Number of shards, 1 to 1024, for a new directory [default: 2]
+    #[arg(long, env = "SEALCAST_WRITER_SHARDS", value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u16>,
+    /// Number of the first shard, for a new directory [default: 0]
+    #[arg(long, env = "SEALCAST_WRITER_SHARD_FIRST", value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard_first: Option<u16>,
+    /// Tail size that triggers a seal, bytes of log [default: 67108864]
+    #[arg(long, env = "SEALCAST_WRITER_SEAL_BYTES", value_name = "BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seal_bytes: Option<u64>,
+    /// Age of the oldest unsealed event that triggers a seal, milliseconds [default: 10000]
+    #[arg(long, env = "SEALCAST_WRITER_SEAL_AGE_MS", value_name = "MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seal_age_ms: Option<u64>,
+    /// When to sync: `always` before each answer, or `os` (may lose events) [default: always]
+    #[arg(long, env = "SEALCAST_WRITER_FSYNC", value_enum)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fsync: Option<Fsync>,
+    /// Extra wait for more requests before a sync, milliseconds [default: 0]
+    #[arg(long, env = "SEALCAST_WRITER_GROUP_WAIT_MS", value_name = "MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_wait_ms: Option<u64>,
+    /// Requests that share one sync, bytes of events [default: 1048576]
+    #[arg(long, env = "SEALCAST_WRITER_GROUP_BYTES", value_name = "BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_bytes: Option<usize>,
+    /// How far an event's time may lie in the future, milliseconds [default: 300000]
+    #[arg(long, env = "SEALCAST_WRITER_FUTURE_MS", value_name = "MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub future_ms: Option<u64>,
+    /// How long running requests may take to end at shutdown, milliseconds [default: 10000]
+    #[arg(long, env = "SEALCAST_WRITER_DRAIN_MS", value_name = "MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drain_ms: Option<u64>,
+}
+
+/// The settings of a writer, section `[writer]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Data directory.
+    pub dir: PathBuf,
+    /// Address of the HTTP server; port 0 takes a free one.
+    pub http: String,
+    /// The cluster. A directory keeps what it was made with; `None` takes that, or a random name.
+    pub cluster: Option<String>,
+    /// The node, also its stream's name; as `cluster`.
+    pub node: Option<String>,
+    /// Number of shards; `None` takes the directory's, or 2.
+    pub shards: Option<u16>,
+    /// Number of the first shard; `None` takes the directory's, or 0.
+    pub shard_first: Option<u16>,
+    /// Tail size that triggers a seal, bytes of log.
+    pub seal_bytes: u64,
+    /// Age of the oldest unsealed event that triggers a seal, milliseconds.
+    pub seal_age_ms: u64,
+    /// When appended bytes are synced.
+    pub fsync: Fsync,
+    /// Extra wait for more requests before a sync, milliseconds. 0, because whatever arrives while
+    /// one sync runs shares the next one anyway: waiting helps only disks whose syncs are rationed.
+    pub group_wait_ms: u64,
+    /// Requests that share one sync, bytes of events; a single larger request is its own group.
+    pub group_bytes: usize,
+    /// How far an event's time may lie in the future, milliseconds.
+    pub future_ms: u64,
+    /// How long running requests may take to end at shutdown, milliseconds.
+    pub drain_ms: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            dir: PathBuf::from("./sealcast-data/writer"),
+            http: "127.0.0.1:7070".to_owned(),
+            cluster: None,
+            node: None,
+            shards: None,
+            shard_first: None,
+            seal_bytes: TAIL_BYTES_MAX,
+            seal_age_ms: TAIL_AGE_MS_MAX,
+            fsync: Fsync::Always,
+            group_wait_ms: 0,
+            group_bytes: 1024 * 1024,
+            future_ms: FUTURE_MICROS_MAX.unsigned_abs() / 1_000,
+            drain_ms: 10_000,
+        }
+    }
+}
+
+/// A setting outside its bounds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("setting {name} of the writer is {found}, expected {expected}")]
+pub struct SettingError {
+    /// The setting.
+    pub name: &'static str,
+    /// As given.
+    pub found: String,
+    /// What is allowed.
+    pub expected: String,
+}
+
+impl Config {
+    /// Every setting is within its bounds.
+    pub fn check(&self) -> Result<(), SettingError> {
+        for (name, value) in [("cluster", &self.cluster), ("node", &self.node)] {
+            if let Some(value) = value
+                && !is_stream_name(value)
+            {
+                let expected = "1 to 64 of a-z, 0-9 and -".to_owned();
+                return Err(SettingError { name, found: format!("{value:?}"), expected });
+            }
+        }
+        let shards = u64::from(self.shards.unwrap_or(1));
+        let first = u64::from(self.shard_first.unwrap_or(0));
+        let group_bytes = u64::try_from(self.group_bytes).unwrap_or(u64::MAX);
+        within("shards", shards, 1, SHARDS_MAX.into())?;
+        within("shard_first", first, 0, u64::from(u16::MAX) + 1 - shards)?;
+        within("seal_bytes", self.seal_bytes, 4 * 1024, 4 * TAIL_BYTES_MAX)?;
+        within("seal_age_ms", self.seal_age_ms, 10, 24 * 3600 * 1_000)?;
+        within("group_wait_ms", self.group_wait_ms, 0, 1_000)?;
+        within("group_bytes", group_bytes, 4 * 1024, TAIL_BYTES_MAX)?;
+        within("future_ms", self.future_ms, 0, 10 * 365 * 24 * 3600 * 1_000)?;
+        within("drain_ms", self.drain_ms, 0, 600_000)
+    }
+}
+
+fn within(name: &'static str, found: u64, least: u64, most: u64) -> Result<(), SettingError> {
+    if (least..=most).contains(&found) {
+        return Ok(());
+    }
+    let expected = format!("{least} to {most}");
+    Err(SettingError { name, found: found.to_string(), expected })
+}

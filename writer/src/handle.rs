@@ -1,0 +1,205 @@
+//! How the rest of the writer talks to a shard's actor: a bounded queue in, a published view out.
+
+use std::io;
+use std::sync::{Arc, RwLock};
+
+use sealcast_common::integrity::Hash;
+use sealcast_common::limits::SHARD_QUEUE_BYTES_MAX;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::task::JoinError;
+
+use crate::sealer::SealError;
+use crate::stage::{Append, Appended, Refused};
+use crate::window::Window;
+
+/// What a shard's queue holds.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Store events.
+    Append(Pending),
+    /// Seal what there is; answers once it is sealed.
+    Flush(oneshot::Sender<FlushAnswer>),
+}
+
+/// (segments sealed meanwhile, sealed leaves).
+pub(crate) type FlushAnswer = Result<(usize, u64), Poison>;
+
+/// A queued request with its share of the queue's bytes.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    append: Append,
+    /// Bytes of its events.
+    pub(crate) bytes: usize,
+    answer: Answer,
+}
+
+/// The way back to one waiting request. Its share of the queue ends with it.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    sender: oneshot::Sender<Result<Appended, AppendError>>,
+    _share: OwnedSemaphorePermit,
+}
+
+impl Answer {
+    /// A client that went away misses its answer; its retry gets it again.
+    pub(crate) fn send(self, answer: Result<Appended, AppendError>) {
+        let _gone = self.sender.send(answer);
+    }
+}
+
+impl Pending {
+    pub(crate) fn answer(self, answer: Result<Appended, AppendError>) {
+        self.answer.send(answer);
+    }
+
+    pub(crate) fn split(self) -> (Append, Answer) {
+        (self.append, self.answer)
+    }
+}
+
+/// Why one shard did not store its part of a request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum AppendError {
+    #[error(transparent)]
+    Refused(Refused),
+    #[error("shard is poisoned: {0}")]
+    Poisoned(Poison),
+    #[error("shard has stopped")]
+    Stopped,
+}
+
+/// Why a shard takes no further events until a restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("{cause}")]
+pub(crate) struct Poison {
+    /// What happened.
+    pub(crate) cause: String,
+    /// The disk is full.
+    pub(crate) disk_full: bool,
+}
+
+impl Poison {
+    pub(crate) fn of_io(step: &str, error: &io::Error) -> Self {
+        Poison {
+            cause: format!("{step} failed: {error}"),
+            disk_full: matches!(
+                error.kind(),
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+            ),
+        }
+    }
+
+    pub(crate) fn of_seal(error: &SealError) -> Self {
+        match error {
+            SealError::Io { source, .. } => {
+                Poison { cause: error.to_string(), ..Poison::of_io("seal", source) }
+            }
+            _ => Poison { cause: error.to_string(), disk_full: false },
+        }
+    }
+
+    pub(crate) fn of_panic(step: &str, error: &JoinError) -> Self {
+        Poison { cause: format!("{step} broke off: {error}"), disk_full: false }
+    }
+
+    /// What to do.
+    pub(crate) fn hint(&self) -> &'static str {
+        if self.disk_full {
+            "free space on the disk of the data directory, then restart the writer"
+        } else {
+            "nothing acknowledged is lost: find the cause in the log, then restart the writer"
+        }
+    }
+}
+
+/// What a shard says of itself after every step.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ShardView {
+    /// Durable leaves.
+    pub(crate) size: u64,
+    /// Leaves in sealed segments.
+    pub(crate) sealed: u64,
+    /// Root at `size`.
+    pub(crate) root: Hash,
+    /// Set once, never taken back.
+    pub(crate) poison: Option<Poison>,
+}
+
+/// A shard as the router sees it.
+#[derive(Debug)]
+pub(crate) struct ShardHandle {
+    pub(crate) shard: u16,
+    /// `<cluster>/<shard>`.
+    pub(crate) origin: String,
+    /// The public key, C2SP text form.
+    pub(crate) key: String,
+    pub(crate) window: Arc<RwLock<Window>>,
+    pub(crate) view: watch::Receiver<ShardView>,
+    queue: mpsc::Sender<Command>,
+    bytes: Arc<Semaphore>,
+}
+
+/// A place in a shard's queue, taken before anything is written anywhere.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    place: mpsc::OwnedPermit<Command>,
+    share: OwnedSemaphorePermit,
+    bytes: usize,
+}
+
+/// Why a shard has no place for a request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Busy {
+    #[error("queue of shard {0} is full")]
+    Full(u16),
+    #[error("shard {0} is poisoned: {1}")]
+    Poisoned(u16, Poison),
+    #[error("shard {0} has stopped")]
+    Stopped(u16),
+}
+
+impl ShardHandle {
+    pub(crate) fn new(
+        (shard, origin, key): (u16, String, String),
+        window: Arc<RwLock<Window>>,
+        view: watch::Receiver<ShardView>,
+        queue: mpsc::Sender<Command>,
+    ) -> Self {
+        let bytes = Arc::new(Semaphore::new(SHARD_QUEUE_BYTES_MAX));
+        ShardHandle { shard, origin, key, window, view, queue, bytes }
+    }
+
+    /// A place for events of `bytes` bytes of text.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<Reserved, Busy> {
+        if let Some(poison) = self.view.borrow().poison.clone() {
+            return Err(Busy::Poisoned(self.shard, poison));
+        }
+        let share = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let share = Arc::clone(&self.bytes)
+            .try_acquire_many_owned(share)
+            .map_err(|_| Busy::Full(self.shard))?;
+        match self.queue.clone().try_reserve_owned() {
+            Ok(place) => Ok(Reserved { place, share, bytes }),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(Busy::Full(self.shard)),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(Busy::Stopped(self.shard)),
+        }
+    }
+
+    /// Waits until everything that is in the tail now is sealed.
+    pub(crate) async fn flush(&self) -> FlushAnswer {
+        let stopped = || Poison { cause: "shard has stopped".to_owned(), disk_full: false };
+        let (sender, answer) = oneshot::channel();
+        self.queue.send(Command::Flush(sender)).await.map_err(|_| stopped())?;
+        answer.await.map_err(|_| stopped())?
+    }
+}
+
+impl Reserved {
+    /// Queues the request; the receiver gets the answer after the sync.
+    pub(crate) fn send(self, append: Append) -> oneshot::Receiver<Result<Appended, AppendError>> {
+        let (sender, receiver) = oneshot::channel();
+        let answer = Answer { sender, _share: self.share };
+        self.place.send(Command::Append(Pending { append, bytes: self.bytes, answer }));
+        receiver
+    }
+}

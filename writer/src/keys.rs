@@ -1,0 +1,83 @@
+//! The shards' signing keys: 32 secret bytes in a file of mode 0600, made once.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use sealcast_common::clock::Random;
+use sealcast_common::durable::{Durable, temporary_name};
+use sealcast_common::fault::{hex, unhex};
+use sealcast_common::integrity::LocalSigner;
+
+/// Why a shard has no usable key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// Data is there, its key is not: a new key could not continue the log.
+    #[error("key file {file} is missing, although the shard holds data")]
+    Missing {
+        /// Its path.
+        file: String,
+    },
+    /// Others could sign in the writer's name.
+    #[error("key file {file} has mode {mode:o}, expected 600")]
+    Mode {
+        /// Its path.
+        file: String,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// Not a key.
+    #[error("key file {file} holds other text than 64 hex digits")]
+    Malformed {
+        /// Its path.
+        file: String,
+    },
+    /// The file system refused.
+    #[error("key file {file} cannot be read or made: {source}")]
+    Io {
+        /// Its path.
+        file: String,
+        /// The system's word.
+        source: io::Error,
+    },
+}
+
+/// The signer `name` from `path`. `fresh` allows a missing key to be made.
+pub(crate) fn load_or_make(
+    path: &Path,
+    name: &str,
+    fresh: bool,
+    files: &dyn Durable,
+    random: &dyn Random,
+) -> Result<LocalSigner, KeyError> {
+    let file = path.display().to_string();
+    let failed = |source: io::Error| KeyError::Io { file: file.clone(), source };
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && fresh => {
+            let text = hex(&random.bytes32());
+            write_secret(path, &text, files).map_err(failed)?;
+            text
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(KeyError::Missing { file });
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let mode = std::fs::metadata(path).map_err(failed)?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(KeyError::Mode { file, mode });
+    }
+    let seed = unhex::<32>(text.trim()).ok_or(KeyError::Malformed { file })?;
+    Ok(LocalSigner::from_seed(name, &seed))
+}
+
+/// The mode is set under the temporary name, in a folder of mode 0700: the secret is never
+/// readable by others.
+fn write_secret(path: &Path, text: &str, files: &dyn Durable) -> io::Result<()> {
+    let temporary = temporary_name(path);
+    files.write_new(&temporary, b"")?;
+    std::fs::set_permissions(&temporary, std::fs::Permissions::from_mode(0o600))?;
+    files.write_new(&temporary, text.as_bytes())?;
+    files.rename(&temporary, path)
+}

@@ -1,0 +1,228 @@
+//! One group of requests on its way into the tail: judged, numbered, encoded; not yet durable.
+
+use std::collections::HashMap;
+
+use sealcast_common::clock::Micros;
+use sealcast_common::event::{
+    EventRef, FieldError, Position, ValueError, encode_full, encode_leaf,
+};
+use sealcast_common::fault::Corruption;
+use sealcast_common::integrity::{Hash, leaf_hash};
+use sealcast_common::limits::LEAF_INLINE_BYTES_MAX;
+use sealcast_common::routing::FIRST_ROUTING_VERSION;
+use sealcast_common::segment::{RequestEntry, Row};
+use sealcast_common::wal::WalBatch;
+
+use crate::window::{Arrival, IdKey, Judge, Remembered, Verdict, Window};
+
+/// A request's `Idempotency-Key` and what it stands for.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestKey {
+    pub(crate) key: String,
+    pub(crate) body_digest: [u8; 32],
+}
+
+/// One request's events for one shard.
+#[derive(Clone, Debug)]
+pub(crate) struct Append {
+    pub(crate) events: Vec<Arrival>,
+    pub(crate) request: Option<RequestKey>,
+    /// Accept the good events even if others are refused.
+    pub(crate) partial: bool,
+}
+
+/// Where an event of the request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub(crate) index: u32,
+    pub(crate) event_id: [u8; 16],
+    pub(crate) seq: u64,
+}
+
+/// The answer to an [`Append`], given once its group is durable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Appended {
+    pub(crate) placed: Vec<Placed>,
+    /// How many of them had been stored before.
+    pub(crate) duplicates: usize,
+    pub(crate) refused: Vec<(u32, FieldError)>,
+}
+
+/// Why one request is refused, while the others of its group go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("request carries event ids of other events")]
+    IdsReused(Vec<(u32, FieldError)>),
+    #[error("request carries the idempotency key of another body")]
+    KeyReused,
+    #[error("request cannot be encoded: {0}")]
+    Encode(Corruption),
+}
+
+/// Everything that a group adds to the tail at once.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// Frames of the log, one per request.
+    pub(crate) frames: Vec<u8>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) leaves: Vec<Hash>,
+    pub(crate) requests: Vec<RequestEntry>,
+    pub(crate) ids: HashMap<IdKey, Remembered>,
+}
+
+/// A group under construction.
+#[derive(Debug)]
+pub(crate) struct Group<'w> {
+    window: &'w Window,
+    log_id: [u8; 16],
+    next_seq: u64,
+    ingested_at: Micros,
+    batch: Batch,
+}
+
+/// One request under construction: dropped if it is refused.
+#[derive(Debug, Default)]
+struct Draft {
+    events: Vec<Vec<u8>>,
+    rows: Vec<Row>,
+    leaves: Vec<Hash>,
+    fresh: Vec<Placed>,
+    repeated: Vec<Placed>,
+    refused: Vec<(u32, FieldError)>,
+}
+
+impl<'w> Group<'w> {
+    /// A group whose first event gets `next_seq`; all of it gets the ingest time `ingested_at`.
+    pub(crate) fn new(
+        window: &'w Window,
+        log_id: [u8; 16],
+        next_seq: u64,
+        ingested_at: Micros,
+    ) -> Self {
+        Group { window, log_id, next_seq, ingested_at, batch: Batch::default() }
+    }
+
+    /// Stages one request as a whole, or nothing of it.
+    pub(crate) fn add(&mut self, append: Append) -> Result<Appended, Refused> {
+        if let Some(request) = &append.request
+            && let Some(known) = self.known_request(&request.key)
+        {
+            if known.body_digest == request.body_digest {
+                return Ok(replayed(known));
+            }
+            return Err(Refused::KeyReused);
+        }
+        let mut judge = Judge::new(self.window, &self.batch.ids);
+        let mut draft = Draft::default();
+        for arrival in append.events {
+            let seq = self.next_seq + draft.rows.len() as u64;
+            let (index, event_id) = (arrival.index, arrival.event.event_id);
+            match judge.verdict(&arrival, seq, self.ingested_at) {
+                Verdict::New => {
+                    let position =
+                        Position { log_id: self.log_id, seq, ingested_at: self.ingested_at };
+                    draft.take(arrival, &position).map_err(Refused::Encode)?;
+                    draft.fresh.push(Placed { index, event_id, seq });
+                }
+                Verdict::Repeat(seq) => draft.repeated.push(Placed { index, event_id, seq }),
+                Verdict::Reused(error) => draft.refused.push((index, error)),
+            }
+        }
+        if !append.partial && !draft.refused.is_empty() {
+            return Err(Refused::IdsReused(draft.refused));
+        }
+        let own = judge.own;
+        self.keep(draft, append.request, own).map_err(Refused::Encode)
+    }
+
+    /// What the group adds.
+    pub(crate) fn finish(self) -> Batch {
+        self.batch
+    }
+
+    fn known_request(&self, key: &str) -> Option<&RequestEntry> {
+        let staged = self.batch.requests.iter().find(|entry| entry.key == key);
+        staged.or_else(|| self.window.request(key).map(AsRef::as_ref))
+    }
+
+    fn keep(
+        &mut self,
+        draft: Draft,
+        request: Option<RequestKey>,
+        own: HashMap<IdKey, Remembered>,
+    ) -> Result<Appended, Corruption> {
+        let duplicates = draft.repeated.len();
+        let mut placed = draft.fresh;
+        let rows = placed.len();
+        placed.extend(draft.repeated);
+        if rows > 0 {
+            // A request that stores nothing is not recorded: its retry finds the same repeats.
+            let request = request.map(|request| self.entry(request, &placed));
+            let batch = WalBatch {
+                routing_version: FIRST_ROUTING_VERSION,
+                request: request.clone(),
+                events: draft.events,
+            };
+            self.batch.frames.extend(batch.to_frame()?);
+            self.batch.requests.extend(request);
+            self.batch.rows.extend(draft.rows);
+            self.batch.leaves.extend(draft.leaves);
+            self.batch.ids.extend(own);
+            self.next_seq += rows as u64;
+        }
+        Ok(Appended { placed, duplicates, refused: draft.refused })
+    }
+
+    /// New rows first, repeated ones after them: [`replayed`] tells them apart again.
+    fn entry(&self, request: RequestKey, placed: &[Placed]) -> RequestEntry {
+        RequestEntry {
+            key: request.key,
+            body_digest: request.body_digest,
+            at: self.ingested_at,
+            events: placed.iter().map(|p| (p.index, p.event_id, p.seq)).collect(),
+        }
+    }
+}
+
+impl Draft {
+    fn take(&mut self, arrival: Arrival, position: &Position) -> Result<(), Corruption> {
+        let mut event = arrival.event;
+        if !arrival.time_stated {
+            event.time = position.ingested_at;
+        }
+        let failed = |error: ValueError| {
+            Corruption::new("encode", None, "canonical attributes", error.to_string())
+        };
+        let full = encode_full(&event.as_ref(), position).map_err(failed)?;
+        self.leaves.push(leaf_of(&full, &event.as_ref(), position).map_err(failed)?);
+        self.rows.push(Row { event, seq: position.seq, ingested_at: position.ingested_at });
+        self.events.push(full);
+        Ok(())
+    }
+}
+
+/// The first answer again. New rows had consecutive seqs, and a repeated event never has the next
+/// one, so the first run is what the request stored.
+fn replayed(entry: &RequestEntry) -> Appended {
+    let placed: Vec<Placed> = entry
+        .events
+        .iter()
+        .map(|(index, event_id, seq)| Placed { index: *index, event_id: *event_id, seq: *seq })
+        .collect();
+    let run = placed.windows(2).take_while(|pair| pair[1].seq == pair[0].seq + 1).count();
+    let fresh = if placed.is_empty() { 0 } else { run + 1 };
+    Appended { duplicates: placed.len() - fresh, placed, refused: Vec::new() }
+}
+
+/// Hash of the leaf whose full encoding is `full`. Only a field above the bound goes out of line:
+/// below it, leaf and full encoding are the same bytes.
+pub(crate) fn leaf_of(
+    full: &[u8],
+    event: &EventRef<'_>,
+    position: &Position,
+) -> Result<Hash, ValueError> {
+    if full.len() <= LEAF_INLINE_BYTES_MAX {
+        return Ok(leaf_hash(full));
+    }
+    Ok(leaf_hash(&encode_leaf(event, position)?))
+}

@@ -1,0 +1,293 @@
+//! Starting and stopping: lock, recover, serve; at the end drain, sync, seal.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use sealcast_common::clock::{Clock, OsRandom, Random, WallClock};
+use sealcast_common::durable::{Durable, RealFiles};
+use sealcast_common::limits::{INGEST_BYTES_MAX, SHARD_QUEUE_MAX};
+use sealcast_common::serve::{Bound, Health, ServeError, bind, serve};
+use sealcast_common::wire::{NodeFile, Vector};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::api::{Api, routes};
+use crate::config::{Config, Fsync, SettingError};
+use crate::context::ShardContext;
+use crate::handle::{ShardHandle, ShardView};
+use crate::keys::{KeyError, load_or_make};
+use crate::node::{Node, NodeError};
+use crate::recovery::{Recovered, RecoveryError, recover};
+use crate::router::Router;
+use crate::shard::{Pace, Shard};
+
+/// Shards that are recovered at one time.
+const RECOVERIES_MAX: usize = 4;
+
+/// What tests and simulation replace.
+#[derive(Clone, Debug)]
+pub struct Seams {
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Names, ids and keys.
+    pub random: Arc<dyn Random>,
+    /// Durable file operations.
+    pub files: Arc<dyn Durable>,
+}
+
+impl Default for Seams {
+    fn default() -> Self {
+        Seams {
+            clock: Arc::new(WallClock::default()),
+            random: Arc::new(OsRandom),
+            files: Arc::new(RealFiles),
+        }
+    }
+}
+
+/// Why a writer does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting is out of bounds.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The data directory.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// A shard's key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A shard's data.
+    #[error("shard {shard} does not start: {source}")]
+    Shard {
+        /// The shard.
+        shard: u16,
+        /// What was found.
+        source: RecoveryError,
+    },
+    /// The address.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// A thread broke off.
+    #[error("start broke off: {0}")]
+    Broken(#[from] tokio::task::JoinError),
+}
+
+impl StartError {
+    /// What to do.
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            StartError::Node(NodeError::Locked { .. }) => {
+                "stop the other writer, or give this one a directory of its own"
+            }
+            StartError::Node(NodeError::Identity { .. }) => {
+                "leave the setting out to go on with this directory, or use another directory"
+            }
+            StartError::Key(KeyError::Mode { .. }) => "run chmod 600 on the key file",
+            StartError::Key(KeyError::Missing { .. }) => {
+                "restore the key from a backup: without it nobody can continue this log"
+            }
+            StartError::Shard { source: RecoveryError::Corrupt(_), .. } => {
+                "nothing was changed: copy the directory first, then run `sealcast verify DIR`"
+            }
+            StartError::Shard { source: RecoveryError::Orphaned { .. }, .. } => {
+                "restore node.json from a backup, or use another directory"
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Why a running writer ended badly.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The HTTP server failed.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// A shard could not seal its tail; everything acknowledged is in its log.
+    #[error("shard {shard} ended poisoned: {cause}")]
+    Poisoned {
+        /// The shard.
+        shard: u16,
+        /// What happened.
+        cause: String,
+    },
+    /// The writer's task broke off.
+    #[error("writer broke off: {0}")]
+    Broken(#[from] tokio::task::JoinError),
+}
+
+/// How a writer ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Sealed size of every shard: all that was acknowledged.
+    pub vector: Vector,
+}
+
+/// A running writer.
+#[derive(Debug)]
+pub struct Handle {
+    /// Where it listens.
+    pub http: SocketAddr,
+    /// Its readiness.
+    pub health: Health,
+    /// Its identity.
+    pub node: NodeFile,
+    task: JoinHandle<Result<Ended, RunError>>,
+}
+
+impl Handle {
+    /// Waits for the end, which cancelling the stop token brings about.
+    pub async fn join(self) -> Result<Ended, RunError> {
+        self.task.await?
+    }
+}
+
+/// Starts a writer; returns when it serves. `stop` is its SIGTERM.
+pub async fn start(
+    config: Config,
+    seams: Seams,
+    stop: CancellationToken,
+) -> Result<Handle, StartError> {
+    config.check()?;
+    let health = Health::starting();
+    let (opening, opened_with) = (config.clone(), seams.clone());
+    let mut node = tokio::task::spawn_blocking(move || {
+        Node::open(&opening, &*opened_with.files, &*opened_with.random)
+    })
+    .await??;
+    let recovered = recover_all(&node, &config, &seams).await?;
+    node.publish(&*seams.files)?;
+    let bound = bind(&config.http).await?;
+    let (http, identity) = (bound.address, node.identity.clone());
+    let actors = Actors { tracker: TaskTracker::new(), closing: CancellationToken::new() };
+    let shards = recovered
+        .into_iter()
+        .map(|(ctx, recovered)| actors.spawn(ctx, recovered, Pace::of(&config), health.clone()))
+        .collect();
+    let api = Arc::new(Api {
+        cluster: identity.cluster.clone(),
+        node: identity.node.clone(),
+        fsync: config.fsync,
+        router: Router::new(&identity.cluster, shards),
+        shipped_file: node.dir.shipped_file(),
+        future_micros: i64::try_from(config.future_ms.saturating_mul(1_000)).unwrap_or(i64::MAX),
+        bodies: Semaphore::new(INGEST_BYTES_MAX),
+        clock: seams.clock,
+        random: seams.random,
+        stop: stop.clone(),
+    });
+    if config.fsync == Fsync::Os {
+        health.note("fsync", "os: a power loss may take acknowledged events");
+    }
+    health.clear("starting");
+    let (cluster, name) = (&identity.cluster, &identity.node);
+    tracing::info!(cluster, node = name, %http, shards = identity.shards, "writer started");
+    let drain = Duration::from_millis(config.drain_ms);
+    let running = Running { node, bound, api, health: health.clone(), actors, drain };
+    let task = tokio::spawn(running.run(stop));
+    Ok(Handle { http, health, node: identity, task })
+}
+
+/// Recovers every shard, a few at a time; in the order of their numbers.
+async fn recover_all(
+    node: &Node,
+    config: &Config,
+    seams: &Seams,
+) -> Result<Vec<(Arc<ShardContext>, Recovered)>, StartError> {
+    let (mut jobs, mut all) = (JoinSet::new(), Vec::new());
+    for shard in node.shards() {
+        let (cluster, dir, fresh) = (node.identity.cluster.clone(), node.dir.clone(), node.fresh);
+        let (fsync, seams) = (config.fsync, seams.clone());
+        if jobs.len() >= RECOVERIES_MAX
+            && let Some(done) = jobs.join_next().await
+        {
+            all.push(done??);
+        }
+        jobs.spawn_blocking(move || {
+            let origin = sealcast_common::integrity::shard_origin(&cluster, shard);
+            let (files, random) = (&*seams.files, &*seams.random);
+            let signer = load_or_make(&dir.key_file(shard), &origin, fresh, files, random)?;
+            let ctx = ShardContext::new(&cluster, shard, dir, signer, fsync, &seams);
+            let recovered =
+                recover(&ctx, fresh).map_err(|source| StartError::Shard { shard, source })?;
+            Ok::<_, StartError>((Arc::new(ctx), recovered))
+        });
+    }
+    while let Some(done) = jobs.join_next().await {
+        all.push(done??);
+    }
+    all.sort_by_key(|(ctx, _)| ctx.shard);
+    Ok(all)
+}
+
+/// The shards' tasks.
+#[derive(Debug)]
+struct Actors {
+    tracker: TaskTracker,
+    closing: CancellationToken,
+}
+
+impl Actors {
+    fn spawn(
+        &self,
+        ctx: Arc<ShardContext>,
+        recovered: Recovered,
+        pace: Pace,
+        health: Health,
+    ) -> ShardHandle {
+        let Recovered { tail, window, sealed } = recovered;
+        let (shard, size, ids) = (ctx.shard, tail.end(), window.ids_len());
+        tracing::info!(shard, size, sealed, ids, "shard recovered");
+        let window = Arc::new(RwLock::new(window));
+        let (view, watched) = watch::channel(ShardView::default());
+        let (sender, queue) = mpsc::channel(SHARD_QUEUE_MAX);
+        let names = (shard, ctx.origin.clone(), ctx.verify_key().to_text());
+        let actor = Shard::new(ctx, pace, health, Arc::clone(&window), view);
+        self.tracker.spawn(actor.run(tail, sealed, queue, self.closing.clone()));
+        ShardHandle::new(names, window, watched, sender)
+    }
+}
+
+/// Everything that lives until the end.
+#[derive(Debug)]
+struct Running {
+    /// Holds the directory's lock.
+    node: Node,
+    bound: Bound,
+    api: Arc<Api>,
+    health: Health,
+    actors: Actors,
+    drain: Duration,
+}
+
+impl Running {
+    async fn run(self, stop: CancellationToken) -> Result<Ended, RunError> {
+        let Running { node, bound, api, health, actors, drain } = self;
+        let serving = serve(bound, routes(Arc::clone(&api), health.clone()), stop.clone(), drain);
+        tokio::pin!(serving);
+        let served = tokio::select! {
+            served = &mut serving => served,
+            () = stop.cancelled() => {
+                health.not_ready("draining", "the writer is shutting down");
+                serving.await
+            }
+        };
+        // No request is running any more, or its time is over: the queues hold what is left.
+        actors.closing.cancel();
+        actors.tracker.close();
+        actors.tracker.wait().await;
+        served?;
+        for handle in api.router.shards() {
+            if let Some(poison) = handle.view.borrow().poison.clone() {
+                return Err(RunError::Poisoned { shard: handle.shard, cause: poison.cause });
+            }
+        }
+        let vector = api.router.sealed();
+        tracing::info!(node = node.identity.node, "writer stopped");
+        Ok(Ended { vector })
+    }
+}

@@ -1,0 +1,160 @@
+//! Disks that fail at one step: nothing is acknowledged that is not durable, nothing signed that
+//! is not verified, and the next start goes on.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, RwLock};
+
+use sealcast_common::limits::SHARD_QUEUE_BYTES_MAX;
+use tokio::sync::{mpsc, watch};
+
+use super::support::{PlannedFiles, Writer, config, event, files_under, logs, sealed_rows};
+use crate::RunError;
+use crate::handle::{Busy, ShardHandle, ShardView};
+use crate::window::Window;
+
+/// Fails `operation` on files whose names end so, once armed.
+fn armed(
+    operation: &'static str,
+    ending: &'static str,
+    kind: io::ErrorKind,
+) -> (PlannedFiles, Arc<AtomicBool>) {
+    let arm = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&arm);
+    let files = PlannedFiles::new(move |asked: &str, path: &Path| {
+        let hit = asked == operation && path.to_string_lossy().ends_with(ending);
+        (hit && seen.load(Ordering::SeqCst)).then(|| io::Error::new(kind, "planned"))
+    });
+    (files, arm)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_sync_poisons_the_shard_for_good() {
+    let dir = tempfile::tempdir().unwrap();
+    let (files, arm) = armed("sync", ".wal", io::ErrorKind::Other);
+    let writer = Writer::start_with(config(dir.path()), files.seams()).await.unwrap();
+    let first = writer.post_json(&event("acme", "before")).await.json();
+    arm.store(true, Ordering::SeqCst);
+    let failed = writer.post_json(&event("acme", "during")).await;
+    assert_eq!(failed.code(), (503, "shard_poisoned".into()));
+    // The disk works again; the shard does not trust it.
+    arm.store(false, Ordering::SeqCst);
+    for _ in 0..3 {
+        let after = writer.post_json(&event("acme", "after")).await;
+        assert_eq!(after.code(), (503, "shard_poisoned".into()));
+        assert!(after.json()["cause"].as_str().unwrap().contains("planned"));
+    }
+    let ready = writer.get("/readyz").await;
+    assert_eq!(ready.status, 503);
+    assert!(ready.text.contains("poisoned"), "{}", ready.text);
+    let shard = first["events"][0]["shard"].as_u64().unwrap() as usize;
+    let status = writer.get("/v1/shards").await.json()["shards"][shard].clone();
+    assert_eq!((status["state"].as_str(), status["size"].as_u64()), (Some("poisoned"), Some(1)));
+    assert_eq!(writer.flush("").await.status, 503);
+    assert!(matches!(writer.stop().await, Err(RunError::Poisoned { .. })));
+
+    Writer::start(dir.path()).await.stop().await.unwrap();
+    let actions: Vec<String> = sealed_rows(dir.path()).into_iter().map(|row| row.action).collect();
+    assert!(actions.contains(&"before".to_owned()));
+    assert!(!actions.contains(&"after".to_owned()), "stored without an answer: {actions:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_says_so_and_the_other_shard_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (files, arm) = armed("append", ".wal", io::ErrorKind::StorageFull);
+    let writer = Writer::start_with(config(dir.path()), files.seams()).await.unwrap();
+    arm.store(true, Ordering::SeqCst);
+    let full = writer.post_json(&event("acme", "a")).await;
+    assert_eq!(full.code(), (507, "disk_full".into()));
+    assert!(full.json()["hint"].as_str().unwrap().contains("free space"));
+    arm.store(false, Ordering::SeqCst);
+    let mut statuses = Vec::new();
+    for tenant in ["globex", "initech", "umbrella", "hooli", "stark"] {
+        statuses.push(writer.post_json(&event(tenant, "b")).await.status);
+    }
+    assert!(statuses.contains(&200) && statuses.contains(&507), "{statuses:?}");
+    assert!(writer.stop().await.is_err());
+    assert!(Writer::start(dir.path()).await.stop().await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_seal_that_breaks_at_any_step_is_made_again() {
+    let steps = [
+        ("write", ".seg.tmp", false),
+        ("write", ".note.tmp", false),
+        ("rename", ".note", false),
+        // Signed, not published: the note must agree with what is sealed later.
+        ("rename", ".seg", true),
+    ];
+    for (operation, ending, signed) in steps {
+        let dir = tempfile::tempdir().unwrap();
+        let (files, arm) = armed(operation, ending, io::ErrorKind::Other);
+        let writer = Writer::start_with(config(dir.path()), files.seams()).await.unwrap();
+        let first = writer.post_json(&event("acme", "a")).await.json();
+        arm.store(true, Ordering::SeqCst);
+        assert_eq!(writer.flush("").await.status, 503, "{operation} {ending}");
+        assert_eq!(writer.post_json(&event("acme", "b")).await.status, 503);
+        let _poisoned = writer.stop().await;
+        assert_eq!(logs(dir.path()).len(), 1, "{operation} {ending}: the log is kept");
+        let notes = files_under(&dir.path().join("sealed"), ".note");
+        assert_eq!(notes.len(), usize::from(signed), "{operation} {ending}");
+
+        Writer::start(dir.path()).await.stop().await.unwrap();
+        let rows = sealed_rows(dir.path());
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].event_id, first["events"][0]["event_id"].as_str().unwrap());
+        assert!(logs(dir.path()).is_empty());
+        assert_eq!(files_under(&dir.path().join("sealed"), "").len(), 2, "one segment, one note");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_outlived_its_seal_is_compared_and_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (files, arm) = armed("remove", ".wal", io::ErrorKind::Other);
+    let writer = Writer::start_with(config(dir.path()), files.seams()).await.unwrap();
+    writer.post_json(&event("acme", "a")).await.json();
+    arm.store(true, Ordering::SeqCst);
+    assert_eq!(writer.flush("").await.status, 200);
+    writer.stop().await.unwrap();
+    assert_eq!(logs(dir.path()).len(), 1);
+    Writer::start(dir.path()).await.stop().await.unwrap();
+    assert!(logs(dir.path()).is_empty());
+    assert_eq!(sealed_rows(dir.path()).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_changes_under_the_sealer_is_never_signed() {
+    let dir = tempfile::tempdir().unwrap();
+    // The note is written after the file was judged: damage it between write and judgement by
+    // cutting the temporary file as soon as it exists.
+    let files = PlannedFiles::new(|_, _| None);
+    let damaging = super::support::DamagedSeals(files);
+    let seams = crate::Seams { files: Arc::new(damaging), ..crate::Seams::default() };
+    let writer = Writer::start_with(config(dir.path()), seams).await.unwrap();
+    writer.post_json(&event("acme", "a")).await.json();
+    let refused = writer.flush("").await;
+    assert_eq!(refused.code(), (503, "shard_poisoned".into()));
+    let _poisoned = writer.stop().await;
+    assert!(files_under(&dir.path().join("sealed"), ".note").is_empty());
+    assert!(files_under(&dir.path().join("sealed"), ".seg").is_empty());
+    Writer::start(dir.path()).await.stop().await.unwrap();
+    assert_eq!(sealed_rows(dir.path()).len(), 1);
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_before_anything_is_written() {
+    let (sender, _queue) = mpsc::channel(2);
+    let (_view, watched) = watch::channel(ShardView::default());
+    let window = Arc::new(RwLock::new(Window::default()));
+    let names = (3, "c/0003".to_owned(), "key".to_owned());
+    let handle = ShardHandle::new(names, window, watched, sender);
+    let first = handle.reserve(SHARD_QUEUE_BYTES_MAX - 10).unwrap();
+    assert_eq!(handle.reserve(11).unwrap_err(), Busy::Full(3));
+    let second = handle.reserve(10).unwrap();
+    assert_eq!(handle.reserve(0).unwrap_err(), Busy::Full(3));
+    drop((first, second));
+    handle.reserve(SHARD_QUEUE_BYTES_MAX).unwrap();
+}

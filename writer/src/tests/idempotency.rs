@@ -1,0 +1,121 @@
+//! Retries: by request key and by event id, in one process, across restarts, across seals.
+
+use serde_json::{Value, json};
+
+use super::support::{Writer, event, sealed_rows};
+
+fn batch() -> String {
+    let tenants = ["acme", "globex", "initech", "umbrella", "hooli", "stark"];
+    let events: Vec<Value> = tenants.iter().map(|tenant| event(tenant, "user.login")).collect();
+    Value::Array(events).to_string()
+}
+
+fn with_id(id: &str, action: &str) -> Value {
+    json!({ "event_id": id, "tenant": "acme", "action": action })
+}
+
+const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_key_gets_the_first_answer_again_also_after_restarts() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = [("idempotency-key", "batch-1")];
+    let writer = Writer::start(dir.path()).await;
+    let first = writer.post_with(&key, batch()).await;
+    assert_eq!(first.status, 200, "{}", first.text);
+    let shards: std::collections::BTreeSet<u64> = first.json()["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|placed| placed["shard"].as_u64().unwrap())
+        .collect();
+    assert_eq!(shards.len(), 2, "the batch spans both shards");
+    assert_eq!(writer.post_with(&key, batch()).await.json(), first.json());
+
+    // As after kill -9: the copy has logs only, and remembers from them.
+    let crashed = tempfile::tempdir().unwrap();
+    super::support::copy_dir(dir.path(), crashed.path());
+    let survivor = Writer::start(crashed.path()).await;
+    assert_eq!(survivor.post_with(&key, batch()).await.json(), first.json());
+    survivor.stop().await.unwrap();
+
+    // After an orderly end everything is sealed: it remembers from the seals.
+    writer.stop().await.unwrap();
+    let writer = Writer::start(dir.path()).await;
+    assert_eq!(writer.post_with(&key, batch()).await.json(), first.json());
+    let other = writer.post_with(&key, event("acme", "other").to_string()).await;
+    assert_eq!(other.code(), (422, "idempotency_key_reused".into()));
+    writer.stop().await.unwrap();
+    assert_eq!(sealed_rows(dir.path()).len(), 6);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_retries_of_one_key_store_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::start(dir.path()).await;
+    let key = [("idempotency-key", "race")];
+    let answers = futures::future::join_all((0..20).map(|_| writer.post_with(&key, batch()))).await;
+    let first = answers[0].json();
+    assert!(answers.iter().all(|answer| answer.status == 200 && answer.json() == first));
+    writer.stop().await.unwrap();
+    assert_eq!(sealed_rows(dir.path()).len(), 6);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_events_own_id_makes_it_unique_for_its_tenant() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::start(dir.path()).await;
+    let first = writer.post_json(&with_id(ID, "login")).await.json();
+    assert_eq!(first["duplicates"], 0);
+    for round in 0..3 {
+        let again = writer.post_json(&with_id(ID, "login")).await.json();
+        assert_eq!(again["events"], first["events"], "round {round}");
+        assert_eq!((&again["accepted"], &again["duplicates"]), (&json!(1), &json!(1)));
+        let other = writer.post_json(&with_id(ID, "logout")).await;
+        assert_eq!(other.code(), (422, "event_id_reused".into()));
+        assert_eq!(other.json()["field"], "event_id");
+        let mut timed = with_id(ID, "login");
+        timed["time"] = "2020-01-01T00:00:00Z".into();
+        assert_eq!(writer.post_json(&timed).await.status, 422);
+        if round == 1 {
+            writer.flush("").await.json();
+        }
+    }
+    // Another tenant's same id is another event.
+    let mut foreign = with_id(ID, "login");
+    foreign["tenant"] = "globex".into();
+    assert_eq!(writer.post_json(&foreign).await.json()["duplicates"], 0);
+    writer.stop().await.unwrap();
+
+    let writer = Writer::start(dir.path()).await;
+    let again = writer.post_json(&with_id(ID, "login")).await.json();
+    assert_eq!((&again["events"], &again["duplicates"]), (&first["events"], &json!(1)));
+    assert_eq!(writer.post_json(&with_id(ID, "logout")).await.status, 422);
+    writer.stop().await.unwrap();
+    assert_eq!(sealed_rows(dir.path()).len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_twice_in_one_request_is_a_repeat_or_a_refusal_of_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::start(dir.path()).await;
+    let twice = json!([with_id(ID, "login"), event("globex", "x"), with_id(ID, "login")]);
+    let key = [("idempotency-key", "twice")];
+    let first = writer.post_with(&key, twice.to_string()).await.json();
+    assert_eq!((&first["accepted"], &first["duplicates"]), (&json!(3), &json!(1)));
+    assert_eq!(first["events"][0], first["events"][2]);
+    assert_eq!(writer.post_with(&key, twice.to_string()).await.json(), first);
+
+    // Spans both shards: neither may store its part.
+    let tenants = ["globex", "initech", "umbrella", "hooli", "stark"];
+    let mut mixed: Vec<Value> = tenants.iter().map(|tenant| event(tenant, "y")).collect();
+    mixed.push(with_id(ID, "other"));
+    let refused = writer.post_json(&Value::Array(mixed.clone())).await;
+    assert_eq!(refused.code(), (422, "event_id_reused".into()));
+    assert_eq!(refused.json()["index"], 5);
+    let partial = writer.post_query("?partial=true", Value::Array(mixed).to_string()).await.json();
+    assert_eq!((&partial["accepted"], &partial["rejected_count"]), (&json!(5), &json!(1)));
+    assert_eq!(partial["rejected"][0]["code"], "event_id_reused");
+    writer.stop().await.unwrap();
+    assert_eq!(sealed_rows(dir.path()).len(), 2 + 5);
+}
