@@ -11,7 +11,12 @@ pub(crate) const REPLICA_URL: &str = "http://127.0.0.1:7080";
 
 /// Sealcast: a tamper-evident event log with verified read replicas.
 #[derive(Debug, Parser)]
-#[command(name = "sealcast", version, about, arg_required_else_help = true, after_help = "\
+#[command(
+    name = "sealcast",
+    version,
+    about,
+    arg_required_else_help = true,
+    after_help = "\
 Start here:
   sealcast demo                      everything in one process, with example events
   sealcast dev                       all roles until Ctrl-C
@@ -19,7 +24,8 @@ Start here:
   sealcast sql 'select action, count(*) from events group by 1 order by 2 desc limit 5'
   sealcast verify ./sealcast-data    trust nobody: check every byte, row and signature
 
-Settings come from a TOML file (--config), below SEALCAST_* variables, below flags.")]
+Settings come from a TOML file (--config), below SEALCAST_* variables, below flags."
+)]
 pub(crate) struct Cli {
     /// TOML file with sections [writer], [shipper], [replica]
     #[arg(long, global = true, env = "SEALCAST_CONFIG", value_name = "FILE")]

@@ -69,7 +69,7 @@ pub(crate) fn failure(failure: &Failure) {
 /// A table that fits the terminal, or as wide as it needs to be when there is none.
 pub(crate) fn table(header: &[String], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(header);
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(header);
     if std::io::stdout().is_terminal() {
         let (_, width) = console::Term::stdout().size();
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);

@@ -7,7 +7,7 @@ use std::path::Path;
 use sealcast_common::clock::Random;
 use sealcast_common::durable::{Durable, temporary_name};
 use sealcast_common::fault::{hex, unhex};
-use sealcast_common::integrity::LocalSigner;
+use sealcast_common::integrity::{LocalSigner, Signer as _, VerifyKey};
 
 /// Why a shard has no usable key.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +31,18 @@ pub enum KeyError {
     Malformed {
         /// Its path.
         file: String,
+    },
+    /// Whoever holds the published key could not verify what this key signs.
+    #[error(
+        "public key file {file} does not belong to the shard's key: found {found}, expected {expected}"
+    )]
+    Published {
+        /// Its path.
+        file: String,
+        /// What it holds.
+        found: String,
+        /// The key's public half.
+        expected: String,
     },
     /// The file system refused.
     #[error("key file {file} cannot be read or made: {source}")]
@@ -70,6 +82,26 @@ pub(crate) fn load_or_make(
     }
     let seed = unhex::<32>(text.trim()).ok_or(KeyError::Malformed { file })?;
     Ok(LocalSigner::from_seed(name, &seed))
+}
+
+/// Puts the public half beside the key, for shippers and auditors; a published key never changes.
+pub(crate) fn publish(
+    path: &Path,
+    signer: &LocalSigner,
+    files: &dyn Durable,
+) -> Result<(), KeyError> {
+    let file = path.display().to_string();
+    let failed = |source: io::Error| KeyError::Io { file: file.clone(), source };
+    let key = VerifyKey { name: signer.name().to_owned(), public_key: signer.public_key() };
+    let expected = key.to_text();
+    match std::fs::read_to_string(path) {
+        Ok(found) if found.trim() == expected => Ok(()),
+        Ok(found) => Err(KeyError::Published { file, found: found.trim().to_owned(), expected }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            files.replace(path, format!("{expected}\n").as_bytes()).map_err(failed)
+        }
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// The mode is set under the temporary name, in a folder of mode 0700: the secret is never

@@ -18,7 +18,7 @@ use crate::api::{Api, routes};
 use crate::config::{Config, Fsync, SettingError};
 use crate::context::ShardContext;
 use crate::handle::{ShardHandle, ShardView};
-use crate::keys::{KeyError, load_or_make};
+use crate::keys::{KeyError, load_or_make, publish};
 use crate::node::{Node, NodeError};
 use crate::recovery::{Recovered, RecoveryError, recover};
 use crate::router::Router;
@@ -211,6 +211,7 @@ async fn recover_all(
             let origin = sealcast_common::integrity::shard_origin(&cluster, shard);
             let (files, random) = (&*seams.files, &*seams.random);
             let signer = load_or_make(&dir.key_file(shard), &origin, fresh, files, random)?;
+            publish(&dir.public_key_file(shard), &signer, files)?;
             let ctx = ShardContext::new(&cluster, shard, dir, signer, fsync, &seams);
             let recovered =
                 recover(&ctx, fresh).map_err(|source| StartError::Shard { shard, source })?;

@@ -61,8 +61,12 @@ pub(crate) async fn run(args: DemoArgs) -> Result<u8, Failure> {
     let (dir, _temporary) = data_dir(args.dir.as_deref())?;
     let store = dir.join("store").display().to_string();
     let local = Local::start(&dir, &store, addresses(args.exit)).await?;
-    line(format!("writer {}  shipper {}  replica {}",
-        local.writer_url(), local.shipper_url(), local.replica_url()));
+    line(format!(
+        "writer {}  shipper {}  replica {}",
+        local.writer_url(),
+        local.shipper_url(),
+        local.replica_url()
+    ));
     let shown = show(&args, &dir, &local).await;
     let ended = match &shown {
         Ok(last) if !args.exit => {
@@ -95,8 +99,10 @@ async fn show(args: &DemoArgs, dir: &Path, local: &Local) -> Result<String, Fail
     } else {
         let options = Options { batch: BATCH, skip_bad: false, state: None };
         let done = import_paths(&writer, &args.from, &options).await?;
-        line(format!("{} events from {} files ({} known already)",
-            done.sent, done.files, done.duplicates));
+        line(format!(
+            "{} events from {} files ({} known already)",
+            done.sent, done.files, done.duplicates
+        ));
         done.sent
     };
     let loaded = clock.monotonic();
@@ -119,8 +125,12 @@ async fn show(args: &DemoArgs, dir: &Path, local: &Local) -> Result<String, Fail
         let took = (clock.monotonic() - asked).as_millis();
         line(format!("\n{title}\n  {sql}"));
         line(table(&rows.header, &rows.rows));
-        line(format!("  {} rows, {took} ms, lag {} ms, complete {}",
-            rows.rows.len(), rows.lag, rows.complete));
+        line(format!(
+            "  {} rows, {took} ms, lag {} ms, complete {}",
+            rows.rows.len(),
+            rows.lag,
+            rows.complete
+        ));
     }
     let segments = query(&replica, json!({ "sql": "select count(*) from sealcast.segments" }));
     let segments = single(&segments.await?)?;
@@ -185,9 +195,8 @@ fn data_dir(given: Option<&Path>) -> Result<(PathBuf, Option<tempfile::TempDir>)
 fn addresses(exit: bool) -> Addresses {
     let usual = ["127.0.0.1:7070", "127.0.0.1:7071", "127.0.0.1:7080"];
     let free = !exit && usual.iter().all(|address| std::net::TcpListener::bind(address).is_ok());
-    let [writer, shipper, replica] = usual.map(|address| {
-        if free { address.to_owned() } else { "127.0.0.1:0".to_owned() }
-    });
+    let [writer, shipper, replica] =
+        usual.map(|address| if free { address.to_owned() } else { "127.0.0.1:0".to_owned() });
     Addresses { writer, shipper, replica }
 }
 

@@ -65,9 +65,11 @@ pub(crate) async fn import_paths(
     for file in &found.files {
         let size = std::fs::metadata(file).map_or(0, |meta| meta.len());
         if !state.is_done(file) {
-            import.file(file, |read, done| {
-                progress.set(bytes_before + read, &format!("{} events", done.sent));
-            }).await?;
+            import
+                .file(file, |read, done| {
+                    progress.set(bytes_before + read, &format!("{} events", done.sent));
+                })
+                .await?;
             state.mark(file)?;
         }
         import.done.files += 1;

@@ -98,12 +98,7 @@ fn show_tables(seal: &Seal) {
 fn show_record(record: &CommitRecord, hash: &[u8; 32]) {
     line(format!(
         "commit {} of stream {} (cluster {}), {:?}, epoch {}, committed {}",
-        record.seq,
-        record.stream,
-        record.cluster,
-        record.kind,
-        record.epoch,
-        record.committed_at
+        record.seq, record.stream, record.cluster, record.kind, record.epoch, record.committed_at
     ));
     line(format!("  hash {}, previous {}", hex(hash), hex(&record.previous)));
     for add in &record.adds {

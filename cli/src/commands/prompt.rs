@@ -129,10 +129,7 @@ impl Prompt for Sealcast {
     fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {
         "     ...> ".into()
     }
-    fn render_prompt_history_search_indicator(
-        &self,
-        search: PromptHistorySearch,
-    ) -> Cow<'_, str> {
+    fn render_prompt_history_search_indicator(&self, search: PromptHistorySearch) -> Cow<'_, str> {
         format!("(search {}) ", search.term).into()
     }
 }

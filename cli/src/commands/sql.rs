@@ -95,7 +95,8 @@ pub(crate) async fn query(client: &Client, mut body: Value) -> Result<Rows, Fail
     })?;
     let list = |name: &str| document.get(name).and_then(Value::as_array).cloned();
     let columns = list("columns").unwrap_or_default();
-    let name = |column: &Value| column.get("name").and_then(Value::as_str).unwrap_or("?").to_owned();
+    let name =
+        |column: &Value| column.get("name").and_then(Value::as_str).unwrap_or("?").to_owned();
     let rows = list("rows").unwrap_or_default();
     let cells = |row: &Value| row.as_array().map(|row| row.iter().map(cell).collect());
     Ok(Rows {

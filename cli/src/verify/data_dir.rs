@@ -42,9 +42,8 @@ pub(super) fn verify(dir: &DataDir, progress: OnProgress<'_>) -> Report {
 /// Sealed files of a folder, in order of their starts.
 fn segments(folder: &Path) -> BTreeMap<SegmentName, PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let named = entries.filter_map(|entry| {
-        Some((SegmentName::parse(entry.file_name().to_str()?)?, entry.path()))
-    });
+    let named = entries
+        .filter_map(|entry| Some((SegmentName::parse(entry.file_name().to_str()?)?, entry.path())));
     named.collect()
 }
 
@@ -62,8 +61,8 @@ impl ShardCheck<'_> {
         let mut after_damage = false;
         for (name, path) in segments(&self.dir.sealed_dir(self.shard)) {
             let place = path.display().to_string();
-            let bytes = std::fs::read(&path)
-                .map_err(|error| unreadable(&place, "a segment", &error))?;
+            let bytes =
+                std::fs::read(&path).map_err(|error| unreadable(&place, "a segment", &error))?;
             let expect = Expectation {
                 file_hash: Some(name.hash.to_vec()),
                 cluster: self.origin.rsplit_once('/').map(|(cluster, _)| cluster.to_owned()),

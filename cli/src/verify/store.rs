@@ -1,6 +1,5 @@
 //! An object store: every stream's log followed from its first record, every segment judged.
 
-
 use arrow_buffer::Buffer;
 use sealcast_common::bucket::{CreateOnlyLog, Store, StoreError};
 use sealcast_common::catalog::names::{STORE_KEY, STREAMS_PREFIX, commit_key, snapshot_leaf_key};
@@ -199,4 +198,3 @@ fn judge(
     tree.merge(&CompactRange::from_nodes(seal.start, seal.end, seal.range_nodes.clone())?)?;
     Ok(tree)
 }
-
