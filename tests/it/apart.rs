@@ -42,7 +42,10 @@ async fn a_second_writer_or_shipper_on_one_folder_is_refused() {
     let dir = cluster.path("writer").display().to_string();
     for (program, args) in [
         ("sealcast-writer", vec!["--dir", &dir, "--http", "127.0.0.1:0"]),
-        ("sealcast-shipper", vec!["--dir", &dir, "--store", &cluster.store, "--http", "127.0.0.1:0"]),
+        (
+            "sealcast-shipper",
+            vec!["--dir", &dir, "--store", &cluster.store, "--http", "127.0.0.1:0"],
+        ),
     ] {
         let log = cluster.path("second.log");
         let mut second = Process::start(&sealcast(program), &args, &log, &[]);

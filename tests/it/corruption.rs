@@ -59,7 +59,8 @@ async fn a_flipped_byte_in_the_log_stops_the_writer_and_cuts_nothing() {
     assert_eq!(check, "wal_frame");
     assert!(object.ends_with(".wal") && offset.is_some(), "{report}");
     let dir = cluster.path("writer").display().to_string();
-    let started = run(&sealcast("sealcast-writer"), &["--dir", &dir, "--http", "127.0.0.1:0"]).await;
+    let started =
+        run(&sealcast("sealcast-writer"), &["--dir", &dir, "--http", "127.0.0.1:0"]).await;
     assert!(!started.status.success());
     let said = String::from_utf8_lossy(&started.stderr);
     assert!(said.contains("wal_frame") && said.contains(".wal"), "{said}");
@@ -82,8 +83,9 @@ async fn a_flipped_byte_in_a_sealed_file_is_not_shipped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flipped_byte_in_an_object_is_never_served_and_the_rest_goes_on() {
     let mut cluster = cluster_with(20, 400).await;
-    cluster.flush().await;
-    let shards = cluster.rows("select _shard, count(*) from events group by 1 order by 1", None);
+    let token = cluster.flush().await;
+    let by_shard = "select _shard, count(*) from events group by 1 order by 1";
+    let shards = cluster.rows(by_shard, Some(&token));
     let shards = shards.await;
     assert_eq!(shards.len(), 2, "20 tenants on 2 shards");
     cluster.terminate().await;
@@ -96,7 +98,10 @@ async fn a_flipped_byte_in_an_object_is_never_served_and_the_rest_goes_on() {
     assert_eq!(code, Some(1));
     let (_, place, _) = finding(&report);
     assert!(place.ends_with(".seg.zst"), "{report}");
-    let url = format!("{}/v1/sql?q=select%20count(*)%20from%20events%20where%20_shard%3D1", cluster.url(2));
+    let url = format!(
+        "{}/v1/sql?q=select%20count(*)%20from%20events%20where%20_shard%3D1",
+        cluster.url(2)
+    );
     let healthy = until("the healthy shard is served", || async {
         let answer = reqwest::get(&url).await.ok()?;
         if answer.status() != 200 {
@@ -108,7 +113,8 @@ async fn a_flipped_byte_in_an_object_is_never_served_and_the_rest_goes_on() {
     })
     .await;
     assert_eq!(healthy, shards[1][1].as_u64().unwrap());
-    let (status, problem) = cluster.sql_at("select message from events where _shard = 0", None).await;
+    let (status, problem) =
+        cluster.sql_at("select message from events where _shard = 0", None).await;
     assert_eq!(status, 503, "{problem}");
     assert_eq!(problem["code"], "segment_unavailable", "{problem}");
 }
@@ -119,8 +125,10 @@ async fn a_flipped_byte_in_a_commit_record_is_named_and_nothing_after_it_is_take
     cluster.flush().await;
     cluster.terminate().await;
     let records = cluster.files("store/st", "");
-    let record = records.iter().find(|path| path.to_string_lossy().contains("/log/0000000000000000000")
-        && path.to_string_lossy().ends_with('2'));
+    let record = records.iter().find(|path| {
+        path.to_string_lossy().contains("/log/0000000000000000000")
+            && path.to_string_lossy().ends_with('2')
+    });
     flip(record.unwrap(), |len| len / 2);
     let (code, report) = verify(&cluster.path("store")).await;
     assert_eq!(code, Some(1));

@@ -8,7 +8,10 @@ async fn the_demo_ends_in_its_verdict() {
     let text = String::from_utf8_lossy(&shown.stdout);
     assert!(shown.status.success(), "{text}{}", String::from_utf8_lossy(&shown.stderr));
     let last = text.lines().last().unwrap_or_default();
-    assert!(last.starts_with("demo ok: 3000 events, ") && last.ends_with(" segments, verified"), "{last}");
+    assert!(
+        last.starts_with("demo ok: 3000 events, ") && last.ends_with(" segments, verified"),
+        "{last}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -46,7 +46,7 @@ for path in paths:
         key = (row["_shard"], row["_seq"])
         assert key not in by_arrow, key
         by_arrow[key] = (str(row["event_id"]), row["action"])
-    frame = polars.read_ipc(path, memory_map=True).select(["action", "_shard", "_seq"])
+    frame = polars.scan_ipc(path).select(["action", "_shard", "_seq"]).collect()
     for action, shard, seq in frame.rows():
         by_polars[(shard, seq)] = str(action)
 assert len(by_arrow) == len(records), (len(by_arrow), len(records))

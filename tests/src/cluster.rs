@@ -46,8 +46,7 @@ impl Cluster {
     ) -> Self {
         let ports = [free_port(), free_port(), free_port()];
         let http = reqwest::Client::new();
-        let mut cluster =
-            Cluster { dir, store, ports, processes: Vec::new(), roles, env, http };
+        let mut cluster = Cluster { dir, store, ports, processes: Vec::new(), roles, env, http };
         cluster.resume().await;
         cluster
     }
@@ -71,18 +70,42 @@ impl Cluster {
             self.processes.push(Process::start(&sealcast(program), args, &log, &env));
         };
         match self.roles {
-            Roles::Dev => start("sealcast", &[
-                "dev", "--no-auth", "--dir", &dir, "--store", &self.store, "--writer-http",
-                &writer, "--shipper-http", &shipper, "--replica-http", &replica,
-            ]),
+            Roles::Dev => start(
+                "sealcast",
+                &[
+                    "dev",
+                    "--no-auth",
+                    "--dir",
+                    &dir,
+                    "--store",
+                    &self.store,
+                    "--writer-http",
+                    &writer,
+                    "--shipper-http",
+                    &shipper,
+                    "--replica-http",
+                    &replica,
+                ],
+            ),
             Roles::Apart => {
                 start("sealcast-writer", &["--dir", &wdir, "--http", &writer]);
-                start("sealcast-shipper", &[
-                    "--dir", &wdir, "--store", &self.store, "--http", &shipper,
-                ]);
-                start("sealcast-replica", &[
-                    "--dir", &rdir, "--store", &self.store, "--http", &replica, "--shipper", &hint,
-                ]);
+                start(
+                    "sealcast-shipper",
+                    &["--dir", &wdir, "--store", &self.store, "--http", &shipper],
+                );
+                start(
+                    "sealcast-replica",
+                    &[
+                        "--dir",
+                        &rdir,
+                        "--store",
+                        &self.store,
+                        "--http",
+                        &replica,
+                        "--shipper",
+                        &hint,
+                    ],
+                );
             }
         }
     }
@@ -91,8 +114,11 @@ impl Cluster {
     pub async fn ready(&self) {
         for role in 0..3 {
             let url = format!("{}/readyz", self.url(role));
-            let ready = || async { self.http.get(&url).send().await.ok()?.status().is_success().then_some(()) };
-            let waited = tokio::time::timeout(std::time::Duration::from_secs(60), until(&url, ready));
+            let ready = || async {
+                self.http.get(&url).send().await.ok()?.status().is_success().then_some(())
+            };
+            let waited =
+                tokio::time::timeout(std::time::Duration::from_secs(60), until(&url, ready));
             if waited.await.is_err() {
                 panic!("{url} not ready\n{}", self.logs());
             }

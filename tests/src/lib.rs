@@ -1,5 +1,7 @@
 //! The harness: real processes of `sealcast`, real HTTP, a real S3 server, Python as a stranger.
 
+#![expect(clippy::panic, reason = "a harness fails its test by panicking")]
+
 mod cluster;
 mod environment;
 mod process;

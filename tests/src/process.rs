@@ -47,10 +47,8 @@ impl Process {
     /// Waits for the end.
     pub async fn ended(&mut self) -> ExitStatus {
         let child = std::sync::Mutex::new(&mut self.child);
-        until("process ends", || async {
-            child.lock().expect("child").try_wait().expect("wait")
-        })
-        .await
+        until("process ends", || async { child.lock().expect("child").try_wait().expect("wait") })
+            .await
     }
 
     /// Whether it still runs.

@@ -1,0 +1,27 @@
+//! Names of the shipper's metrics, one function each.
+
+use std::time::Duration;
+
+use metrics::{counter, gauge, histogram};
+
+/// An object was put.
+pub(crate) fn uploaded(bytes: u64) {
+    counter!("sealcast_shipper_uploaded_segments_total").increment(1);
+    counter!("sealcast_shipper_uploaded_bytes_total").increment(bytes);
+}
+
+/// A commit stands; `took` from the first attempt to certainty.
+pub(crate) fn committed(took: Duration) {
+    counter!("sealcast_shipper_commits_total").increment(1);
+    histogram!("sealcast_shipper_commit_seconds").record(took.as_secs_f64());
+}
+
+/// Age of the oldest sealed segment that is not committed.
+pub(crate) fn lag(millis: u64) {
+    gauge!("sealcast_shipper_lag_seconds").set(Duration::from_millis(millis).as_secs_f64());
+}
+
+/// Something failed; `kind` is from a closed list.
+pub(crate) fn failed(kind: &'static str) {
+    counter!("sealcast_shipper_errors_total", "kind" => kind).increment(1);
+}

@@ -1,0 +1,138 @@
+//! One shard's next segments into the store: judge, compress, put; nothing is visible yet.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sealcast_common::bucket::{Created, Store, StoreError};
+use sealcast_common::catalog::{CheckpointEntry, Descriptor};
+use sealcast_common::fault::Corruption;
+use sealcast_common::integrity::{Hash, VerifyKey, file_hash, shard_origin};
+use sealcast_common::limits::SINGLE_PUT_BYTES_MAX;
+use sealcast_common::segment::{SegmentName, decompress};
+
+use crate::error::ShipError;
+use crate::fault::{Fault, FaultKind};
+use crate::judge::{Candidate, Judged};
+use crate::place::{Place, blocking};
+use crate::scan::segment_file;
+
+/// Contiguous segments of one shard that are not committed yet.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) shard: u16,
+    pub(crate) names: Vec<SegmentName>,
+    /// Root of the shard's tree before the first.
+    pub(crate) root_before: Hash,
+    /// The key under which the shard was committed before.
+    pub(crate) known_key: Option<String>,
+    /// What the last attempt found.
+    pub(crate) fault: Option<Fault>,
+}
+
+/// What of it lies in the store now.
+#[derive(Debug)]
+pub(crate) struct Uploaded {
+    pub(crate) shard: u16,
+    pub(crate) adds: Vec<Descriptor>,
+    pub(crate) checkpoint: Option<CheckpointEntry>,
+    /// Why the rest does not.
+    pub(crate) fault: Option<Fault>,
+}
+
+/// S4 for one shard, in order, up to the first segment that fails.
+pub(crate) async fn upload(place: Arc<Place>, work: Work) -> Result<Uploaded, ShipError> {
+    let mut done = Uploaded { shard: work.shard, adds: Vec::new(), checkpoint: None, fault: None };
+    let key = match shard_key(&place, &work).await {
+        Ok(key) => key,
+        Err(fault) => return Ok(Uploaded { fault: Some(fault), ..done }),
+    };
+    let mut root_before = work.root_before;
+    for name in work.names {
+        let candidate = Candidate {
+            shard: work.shard,
+            file: segment_file(&place.dir, work.shard, &name),
+            name,
+            cluster: place.node.cluster.clone(),
+            root_before,
+            key: key.clone(),
+        };
+        let judged = match &work.fault {
+            Some(fault) if fault.stamps.as_deref() == Some(&candidate.stamps()) => {
+                Err(fault.clone())
+            }
+            _ => blocking(move || candidate.judge()).await?,
+        };
+        let judged = match judged {
+            Ok(judged) => judged,
+            Err(fault) => return Ok(Uploaded { fault: Some(fault), ..done }),
+        };
+        root_before = judged.descriptor.root_after;
+        done.checkpoint = Some(judged.checkpoint.clone());
+        let descriptor = put(&place.store, judged).await?;
+        crate::metrics::uploaded(descriptor.object_bytes);
+        done.adds.push(descriptor);
+        if place.stop.is_cancelled() {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+/// The shard's public key: beside the writer's data, else from the writer by HTTP.
+async fn shard_key(place: &Place, work: &Work) -> Result<VerifyKey, Fault> {
+    let path = place.dir.public_key_file(work.shard);
+    let faulty = |expected: &str, found: String| {
+        let finding = Corruption::new("shard_key", None, expected, found);
+        Fault::new(FaultKind::Key, &path, finding)
+    };
+    let text = match (std::fs::read_to_string(&path), &place.writer) {
+        (Ok(text), _) => text,
+        (Err(error), None) => {
+            let expected = "the shard's public key; or set `writer` to ask for it";
+            return Err(faulty(expected, error.to_string()));
+        }
+        (Err(_), Some(writer)) => match writer.public_key(work.shard).await {
+            Ok(Some(key)) => key,
+            Ok(None) => return Err(faulty("a key from the writer", "no such shard".into())),
+            Err(error) => return Err(faulty("a key from the writer", error.to_string())),
+        },
+    };
+    let key = VerifyKey::parse(&text)
+        .map_err(|error| faulty("a key in C2SP text form", error.to_string()))?;
+    let origin = shard_origin(&place.node.cluster, work.shard);
+    if key.name != origin {
+        return Err(faulty(&format!("a key of {origin}"), key.name));
+    }
+    match &work.known_key {
+        Some(known) if *known != key.to_text() => Err(faulty(known, key.to_text())),
+        _ => Ok(key),
+    }
+}
+
+/// Puts the object. One key has one content for ever: an object that an earlier attempt left
+/// behind is taken over as it is, if it holds the same file, even when compressed otherwise.
+async fn put(store: &Store, judged: Judged) -> Result<Descriptor, StoreError> {
+    let Judged { mut descriptor, object, .. } = judged;
+    let key = descriptor.key();
+    if object.len() > SINGLE_PUT_BYTES_MAX {
+        store.put(&key, object).await?;
+        return Ok(descriptor);
+    }
+    if store.create(&key, object.clone()).await? == Created::New {
+        return Ok(descriptor);
+    }
+    match store.get(&key).await? {
+        Some(found) if found == object => {}
+        Some(found) if holds(&found, &descriptor) => {
+            descriptor.object_bytes = found.len() as u64;
+            descriptor.object_hash = file_hash(&found);
+        }
+        // Damaged or vanished: nobody can have committed it.
+        _ => store.put(&key, object).await?,
+    }
+    Ok(descriptor)
+}
+
+fn holds(object: &Bytes, descriptor: &Descriptor) -> bool {
+    decompress(object, descriptor.bytes).is_ok_and(|file| file_hash(&file) == descriptor.id.hash)
+}
