@@ -118,7 +118,9 @@ const _: () = {
             + 512
             <= LEAF_BYTES_MAX
     );
-    assert!(2 * REQUEST_BYTES_MAX <= INGEST_BYTES_MAX && REQUEST_WIRE_BYTES_MAX <= INGEST_BYTES_MAX);
+    assert!(
+        2 * REQUEST_BYTES_MAX <= INGEST_BYTES_MAX && REQUEST_WIRE_BYTES_MAX <= INGEST_BYTES_MAX
+    );
     assert!(REQUEST_BYTES_MAX <= SHARD_QUEUE_BYTES_MAX);
     assert!(SNAPSHOT_LEAF_MAX >= COMMIT_ADDS_MAX);
     assert!(BATCH_ROWS_MAX <= SEGMENT_ROWS_MAX);

@@ -1,4 +1,4 @@
-//! Ties `docs/format.md` to the code: check names and leaf keys.
+//! Ties `docs/format.md` and `docs/http.md` to the code: check names, leaf keys, problem codes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,36 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// The string literals that come next after `call` and `skip` other arguments.
+fn words(files: &[PathBuf], call: &str, skip: usize) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for file in files {
+        let text = std::fs::read_to_string(file).unwrap();
+        for rest in text.split(call).skip(1) {
+            let argument = rest.splitn(skip + 1, ',').nth(skip).unwrap_or_default().trim_start();
+            if let Some(word) = argument.strip_prefix('"').and_then(|w| w.split('"').next()) {
+                found.insert(word.to_owned());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_problem_code_is_documented() {
+    let document = std::fs::read_to_string(root().join("docs/http.md")).unwrap();
+    let mut files = Vec::new();
+    for folder in ["common/src/serve", "writer/src", "shipper/src", "replica/src"] {
+        sources(&root().join(folder), &mut files);
+    }
+    files.retain(|file| !file.components().any(|part| part.as_os_str() == "tests"));
+    let codes = words(&files, "Problem::new(", 1);
+    assert!(codes.len() > 30, "{codes:?}");
+    let missing: Vec<_> =
+        codes.iter().filter(|code| !document.contains(&format!("`{code}`"))).collect();
+    assert!(missing.is_empty(), "docs/http.md lacks {missing:?}");
+}
+
 #[test]
 fn every_check_that_the_code_names_is_documented() {
     let document = document();
@@ -32,16 +62,7 @@ fn every_check_that_the_code_names_is_documented() {
     for folder in ["common/src", "cli/src/verify"] {
         sources(&root().join(folder), &mut files);
     }
-    let mut names = BTreeSet::new();
-    for file in files {
-        let text = std::fs::read_to_string(file).unwrap();
-        for rest in text.split("Corruption::new(").skip(1) {
-            let first = rest.trim_start();
-            if let Some(name) = first.strip_prefix('"').and_then(|n| n.split('"').next()) {
-                names.insert(name.to_owned());
-            }
-        }
-    }
+    let names = words(&files, "Corruption::new(", 0);
     assert!(names.len() > 30, "{names:?}");
     let missing: Vec<_> =
         names.iter().filter(|name| !document.contains(&format!("`{name}`"))).collect();

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use arrow_buffer::Buffer;
 use sealcast_common::clock::Micros;
-use sealcast_common::event::{Event, ParseContext, Position, encode_full, encode_leaf, parse_event};
+use sealcast_common::event::{
+    Event, ParseContext, Position, encode_full, encode_leaf, parse_event,
+};
 use sealcast_common::fault::hex;
 use sealcast_common::integrity::{CompactRange, file_hash, leaf_hash, log_id};
 use sealcast_common::segment::{

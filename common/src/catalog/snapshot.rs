@@ -13,9 +13,7 @@ use super::record::{
 };
 use crate::cbor::{Reader, Writer};
 use crate::fault::{Corruption, hex};
-use crate::integrity::{
-    Signer, SignerError, empty_root, file_hash, shard_origin, verify_detached,
-};
+use crate::integrity::{Signer, SignerError, empty_root, file_hash, shard_origin, verify_detached};
 use crate::limits::SNAPSHOT_LEAF_MAX;
 
 /// The root of a snapshot.

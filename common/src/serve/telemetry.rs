@@ -1,5 +1,6 @@
 //! Logs to standard error, metrics in Prometheus' text format: set up once a process.
 
+use std::io::IsTerminal as _;
 use std::sync::OnceLock;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -32,7 +33,8 @@ pub fn init_telemetry(format: LogFormat, filter: &str) -> Result<(), String> {
     })?;
     recorder();
     let registry = tracing_subscriber::registry().with(filter);
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let colours = std::io::stderr().is_terminal();
+    let layer = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(std::io::stderr);
     let _already_set = match format {
         LogFormat::Text => registry.with(layer).try_init(),
         LogFormat::Json => {
