@@ -1,0 +1,226 @@
+//! What queries see: an unchanging list of segments, and the way to open each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use sealcast_common::catalog::Descriptor;
+use sealcast_common::cbor::Writer;
+use sealcast_common::clock::Micros;
+use sealcast_common::integrity::{Hash, empty_root, keyed_digest};
+use sealcast_common::segment::{Seal, SegmentName};
+use sealcast_common::wire::Vector;
+use serde::Serialize;
+
+use crate::admit::VerifiedSegment;
+use crate::cache::Cache;
+use crate::error::OpenError;
+use crate::evict::Charge;
+use crate::status::{Board, Lag};
+
+/// Where a segment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SegmentState {
+    /// In the object store only.
+    Absent,
+    /// On its way: fetched and judged.
+    Fetching,
+    /// On the local disk.
+    Local,
+    /// On the local disk and mapped.
+    Mapped,
+    /// Its bytes are bad; retried.
+    Quarantined,
+}
+
+/// One committed segment: the same object in every snapshot that lists it.
+#[derive(Debug)]
+pub struct SegmentEntry {
+    /// What the commit says.
+    pub descriptor: Arc<Descriptor>,
+    /// The stream that shipped it.
+    pub stream: String,
+    /// The cluster whose shard it is of.
+    pub cluster: String,
+    /// Root of the shard's tree before it, from the commit of its predecessor.
+    pub(crate) root_before: Hash,
+    /// Greatest `ingested_at` of its predecessor.
+    pub(crate) ingested_after: Micros,
+    pub(crate) seal: OnceLock<Arc<Seal>>,
+    /// One opening at a time.
+    pub(crate) flight: Arc<tokio::sync::Mutex<()>>,
+    /// Used since the eviction hand last passed.
+    pub(crate) visited: AtomicBool,
+    pub(crate) slot: Mutex<Slot>,
+}
+
+/// The local side of an entry.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    pub(crate) state: Place,
+    /// Its share of the budget while a file is there.
+    pub(crate) charge: Option<Arc<Charge>>,
+    /// The open segment, as long as anybody holds it.
+    pub(crate) open: Weak<VerifiedSegment>,
+    /// Keeps it open between queries.
+    pub(crate) idle: Option<Arc<VerifiedSegment>>,
+    /// Its place among the open ones, by last use.
+    pub(crate) tick: u64,
+    /// The file's BLAKE3 has been compared in this process.
+    pub(crate) checked: bool,
+}
+
+/// [`SegmentState`] without the mapping, which `open` knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Place {
+    #[default]
+    Absent,
+    Fetching,
+    Local,
+    Quarantined,
+}
+
+impl Slot {
+    /// Held by somebody else than the list of idle ones.
+    pub(crate) fn is_held(&self) -> bool {
+        self.open.strong_count() > usize::from(self.idle.is_some())
+    }
+}
+
+impl SegmentEntry {
+    /// The entry of `descriptor`, which follows `previous` in its shard.
+    pub(crate) fn new(
+        stream: &str,
+        cluster: &str,
+        descriptor: Arc<Descriptor>,
+        previous: Option<&Descriptor>,
+    ) -> Self {
+        SegmentEntry {
+            descriptor,
+            stream: stream.to_owned(),
+            cluster: cluster.to_owned(),
+            root_before: previous.map_or_else(empty_root, |before| before.root_after),
+            ingested_after: previous.map_or(Micros(i64::MIN), |before| before.ingested_at.1),
+            seal: OnceLock::new(),
+            flight: Arc::default(),
+            visited: AtomicBool::new(false),
+            slot: Mutex::default(),
+        }
+    }
+
+    /// `<shard>/<name>`, as in errors and tables.
+    pub fn name(&self) -> String {
+        self.descriptor.id.to_text()
+    }
+
+    /// `<name>.seg`.
+    pub(crate) fn file_name(&self) -> String {
+        let id = &self.descriptor.id;
+        SegmentName::new(id.start, id.rows, &id.hash).file_name()
+    }
+
+    /// What the footer says, once it has been opened in this process. No input or output.
+    pub fn seal(&self) -> Option<Arc<Seal>> {
+        self.seal.get().cloned()
+    }
+
+    /// Where it is now.
+    pub fn state(&self) -> SegmentState {
+        let slot = self.slot.lock();
+        match slot.state {
+            Place::Local if slot.open.strong_count() > 0 => SegmentState::Mapped,
+            Place::Local => SegmentState::Local,
+            Place::Absent => SegmentState::Absent,
+            Place::Fetching => SegmentState::Fetching,
+            Place::Quarantined => SegmentState::Quarantined,
+        }
+    }
+}
+
+/// A catalog version. A query is pinned to one; what it opens stays mapped until it is dropped.
+#[derive(Debug)]
+pub struct VaultSnapshot {
+    /// Counts up in one process.
+    pub version: u64,
+    /// `{shard → size}`.
+    pub vector: Vector,
+    /// Digest of vector and positions: the same contents have the same one, on every replica.
+    pub digest: [u8; 32],
+    /// `{stream → last commit}`.
+    pub positions: BTreeMap<String, u64>,
+    /// All committed and settled segments, by shard and start.
+    pub segments: Vec<Arc<SegmentEntry>>,
+    /// The clusters whose shards these are; one, usually.
+    pub clusters: BTreeSet<String>,
+    pub(crate) freshness: BTreeMap<String, Freshness>,
+    cache: Arc<Cache>,
+}
+
+/// When a snapshot last held everything of one stream.
+#[derive(Debug)]
+pub(crate) struct Freshness {
+    pub(crate) board: Arc<Board>,
+    pub(crate) complete_at: Mutex<Option<Duration>>,
+}
+
+impl VaultSnapshot {
+    pub(crate) fn new(
+        version: u64,
+        positions: BTreeMap<String, u64>,
+        segments: Vec<Arc<SegmentEntry>>,
+        freshness: BTreeMap<String, Freshness>,
+        cache: Arc<Cache>,
+    ) -> Self {
+        let mut vector = Vector::new();
+        let mut clusters = BTreeSet::new();
+        let shard = |entry: &Arc<SegmentEntry>| entry.descriptor.id.shard;
+        for last in segments.chunk_by(|a, b| shard(a) == shard(b)).filter_map(<[_]>::last) {
+            vector.insert(shard(last), last.descriptor.end());
+            clusters.insert(last.cluster.clone());
+        }
+        let digest = digest(&vector, &positions);
+        VaultSnapshot { version, vector, digest, positions, segments, clusters, freshness, cache }
+    }
+
+    /// Opens a segment: local → mapped; absent → fetched, verified and mapped, once for all who
+    /// ask; quarantined → an error that names segment and check. Dropping the future stops no
+    /// fetch that others wait for.
+    pub async fn open(&self, entry: &Arc<SegmentEntry>) -> Result<Arc<VerifiedSegment>, OpenError> {
+        if entry.slot.lock().state == Place::Local {
+            entry.visited.store(true, Ordering::Relaxed);
+        }
+        self.cache.open_entry(entry).await
+    }
+
+    /// How far this snapshot may be behind the store: the worst of its streams.
+    pub fn lag(&self) -> Lag {
+        let lags = self.freshness.values();
+        let lags = lags.map(|fresh| fresh.board.lag_since(*fresh.complete_at.lock()));
+        lags.reduce(Lag::max).unwrap_or(Lag::Unknown)
+    }
+
+    /// A probe asked at `at` found nothing after `seq`.
+    pub(crate) fn note_complete(&self, stream: &str, seq: u64, at: Duration) {
+        if self.positions.get(stream) == Some(&seq)
+            && let Some(fresh) = self.freshness.get(stream)
+        {
+            *fresh.complete_at.lock() = Some(at);
+        }
+    }
+}
+
+fn digest(vector: &Vector, positions: &BTreeMap<String, u64>) -> [u8; 32] {
+    let mut out = Writer::new();
+    out.array(2).map(vector.len());
+    for (shard, size) in vector {
+        out.uint((*shard).into()).uint(*size);
+    }
+    out.map(positions.len());
+    for (stream, seq) in positions {
+        out.text(stream).uint(*seq);
+    }
+    keyed_digest("vault snapshot", &out.finish())
+}
