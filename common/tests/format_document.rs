@@ -25,6 +25,10 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+fn is_test(file: &Path) -> bool {
+    file.components().any(|part| part.as_os_str() == "tests") || file.ends_with("testkit.rs")
+}
+
 /// The string literals that come next after `call` and `skip` other arguments.
 fn words(files: &[PathBuf], call: &str, skip: usize) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
@@ -47,7 +51,7 @@ fn every_problem_code_is_documented() {
     for folder in ["common/src/serve", "writer/src", "shipper/src", "replica/src"] {
         sources(&root().join(folder), &mut files);
     }
-    files.retain(|file| !file.components().any(|part| part.as_os_str() == "tests"));
+    files.retain(|file| !is_test(file));
     let codes = words(&files, "Problem::new(", 1);
     assert!(codes.len() > 30, "{codes:?}");
     let missing: Vec<_> =
@@ -59,9 +63,10 @@ fn every_problem_code_is_documented() {
 fn every_check_that_the_code_names_is_documented() {
     let document = document();
     let mut files = Vec::new();
-    for folder in ["common/src", "cli/src/verify"] {
+    for folder in ["common/src", "cli/src/verify", "writer/src", "shipper/src", "replica"] {
         sources(&root().join(folder), &mut files);
     }
+    files.retain(|file| !is_test(file));
     let names = words(&files, "Corruption::new(", 0);
     assert!(names.len() > 30, "{names:?}");
     let missing: Vec<_> =
