@@ -1,2 +1,65 @@
-//! Placeholder.
-fn main() {}
+//! The replica as a program of its own.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use sealcast_common::serve::{LogFormat, init_telemetry, load_section, shutdown_signal};
+use sealcast_replica::{Args, Config, Seams, start};
+use tokio_util::sync::CancellationToken;
+
+/// Follows an object store, verifies what arrives, and answers SQL over it.
+#[derive(Debug, Parser)]
+#[command(name = "sealcast-replica", version)]
+struct Cli {
+    /// Configuration file with a section [replica]
+    #[arg(long, env = "SEALCAST_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// How log lines look
+    #[arg(long, env = "SEALCAST_LOG_FORMAT", value_enum, default_value_t = Lines::Text)]
+    log_format: Lines,
+    /// What is logged, such as info or sealcast_replica=debug
+    #[arg(long, env = "SEALCAST_LOG", default_value = "info")]
+    log: String,
+    #[command(flatten)]
+    args: Args,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Lines {
+    Text,
+    Json,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(%error, "replica failed");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(cli: Cli) -> Result<(), Box<dyn std::error::Error>> {
+    let format = match cli.log_format {
+        Lines::Text => LogFormat::Text,
+        Lines::Json => LogFormat::Json,
+    };
+    init_telemetry(format, &cli.log)?;
+    let config: Config = load_section("replica", cli.config.as_deref(), &cli.args)?;
+    let stop = CancellationToken::new();
+    let replica = start(config, Seams::default(), stop.clone()).await?;
+    let ended = replica.join();
+    tokio::pin!(ended);
+    tokio::select! {
+        ended = &mut ended => { ended?; }
+        () = shutdown_signal() => {
+            stop.cancel();
+            ended.await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! The replica's settings: defaults, then `[replica]` of the file, then environment and flags.
+
+use std::path::PathBuf;
+
+use sealcast_common::limits::WAIT_MS_MAX;
+use sealcast_vault::VaultConfig;
+use serde::{Deserialize, Serialize};
+
+/// What flags and environment state.
+#[derive(Clone, Debug, Default, clap::Args, Serialize)]
+pub struct Args {
+    /// Folder of the local copy and of spilled queries, for this process alone
+    /// [default: sealcast-data/replica]
+    #[arg(long, env = "SEALCAST_REPLICA_DIR", value_name = "DIR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dir: Option<PathBuf>,
+    /// Object store to follow: a folder or a URL (s3://, gs://, az://) [default: sealcast-data/store]
+    #[arg(long, env = "SEALCAST_REPLICA_STORE", value_name = "URL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store: Option<String>,
+    /// Address to listen on [default: 127.0.0.1:7080]
+    #[arg(long, env = "SEALCAST_REPLICA_HTTP", value_name = "ADDRESS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<String>,
+    /// Name of this replica [default: made once and kept in the folder]
+    #[arg(long, env = "SEALCAST_REPLICA_ID", value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Base URLs of shippers, for hints [default: none, polling only]
+    #[arg(long, env = "SEALCAST_REPLICA_SHIPPER", value_name = "URL", value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shipper: Option<Vec<String>>,
+    /// Streams to follow [default: all that the store has at boot]
+    #[arg(long, env = "SEALCAST_REPLICA_STREAMS", value_name = "NAME", value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streams: Option<Vec<String>>,
+    /// Budget of local segment files, bytes [default: 17179869184]
+    #[arg(long, env = "SEALCAST_REPLICA_CACHE_BYTES", value_name = "BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_bytes: Option<u64>,
+    /// Memory of all running queries, bytes; beyond it they spill [default: 1073741824]
+    #[arg(long, env = "SEALCAST_REPLICA_MEMORY_BYTES", value_name = "BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<usize>,
+    /// Time of one query, milliseconds [default: 30000]
+    #[arg(long, env = "SEALCAST_REPLICA_TIMEOUT_MS", value_name = "MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Queries that run at the same time [default: 16]
+    #[arg(long, env = "SEALCAST_REPLICA_MAX_CONCURRENT", value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_concurrent: Option<usize>,
+    /// Longest wait for running queries when stopping, milliseconds [default: 10000]
+    #[arg(long, env = "SEALCAST_REPLICA_DRAIN_MS", value_name = "MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drain_ms: Option<u64>,
+}
+
+/// The settings in force.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Folder of the local copy and of spilled queries, for this process alone.
+    pub dir: PathBuf,
+    /// Object store to follow: a folder or a URL.
+    pub store: String,
+    /// Address to listen on.
+    pub http: String,
+    /// Name of this replica; made once and kept in the folder if absent.
+    pub id: Option<String>,
+    /// Base URLs of shippers, for hints.
+    pub shipper: Vec<String>,
+    /// Streams to follow; empty: all that the store has at boot.
+    pub streams: Vec<String>,
+    /// Budget of local segment files, bytes.
+    pub cache_bytes: u64,
+    /// Shortest wait between two probes of the store, milliseconds.
+    pub poll_min_ms: u64,
+    /// Longest wait between two probes of the store, milliseconds.
+    pub poll_max_ms: u64,
+    /// Wait between two probes while hints arrive, milliseconds.
+    pub hinted_poll_ms: u64,
+    /// Segments fetched at the same time.
+    pub fetch_parallel: usize,
+    /// Without a successful probe for so long the node is not ready, milliseconds.
+    pub max_staleness_ms: u64,
+    /// Memory of all running queries, bytes; beyond it they spill.
+    pub memory_bytes: usize,
+    /// Bytes spilled at the same time.
+    pub spill_bytes: u64,
+    /// Partitions of one query; 0: the number of cores.
+    pub partitions: usize,
+    /// Time of one query, milliseconds; a request may ask for less.
+    pub timeout_ms: u64,
+    /// Wait for `min=<token>` when the request does not say, milliseconds.
+    pub wait_ms: u64,
+    /// Rows of one answer; absent: no limit.
+    pub max_rows: Option<u64>,
+    /// Queries that run at the same time.
+    pub max_concurrent: usize,
+    /// Queries that wait for their turn.
+    pub max_queued: usize,
+    /// Longest wait for a turn, milliseconds.
+    pub queue_ms: u64,
+    /// After SIGTERM, serving goes on for so long, for load balancers to notice, milliseconds.
+    pub drain_delay_ms: u64,
+    /// Longest wait for running queries after that, milliseconds.
+    pub drain_ms: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let vault = VaultConfig::default();
+        Config {
+            dir: PathBuf::from("sealcast-data/replica"),
+            store: "sealcast-data/store".into(),
+            http: "127.0.0.1:7080".into(),
+            id: None,
+            shipper: Vec::new(),
+            streams: Vec::new(),
+            cache_bytes: vault.cache_bytes,
+            poll_min_ms: vault.poll_min_ms,
+            poll_max_ms: vault.poll_max_ms,
+            hinted_poll_ms: vault.hinted_poll_ms,
+            fetch_parallel: vault.fetch_parallel,
+            max_staleness_ms: vault.max_staleness_ms,
+            memory_bytes: 1024 * 1024 * 1024,
+            spill_bytes: 16 * 1024 * 1024 * 1024,
+            partitions: 0,
+            timeout_ms: 30_000,
+            wait_ms: 10_000,
+            max_rows: None,
+            max_concurrent: 16,
+            max_queued: 64,
+            queue_ms: 5_000,
+            drain_delay_ms: 500,
+            drain_ms: 10_000,
+        }
+    }
+}
+
+/// A setting outside its range.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("replica setting {setting} is {found}; expected {expected}")]
+pub struct SettingError {
+    /// Its name.
+    pub setting: &'static str,
+    /// As given.
+    pub found: String,
+    /// What would do.
+    pub expected: String,
+}
+
+impl Config {
+    /// Checks ranges. The vault checks its own part.
+    pub fn check(&self) -> Result<(), SettingError> {
+        let checks = [
+            ("memory_bytes", self.memory_bytes as u64, 16 * 1024 * 1024, u64::MAX),
+            ("timeout_ms", self.timeout_ms, 1, 24 * 3_600_000),
+            ("wait_ms", self.wait_ms, 0, WAIT_MS_MAX),
+            ("max_concurrent", self.max_concurrent as u64, 1, 10_000),
+            ("max_queued", self.max_queued as u64, 0, 100_000),
+            ("partitions", self.partitions as u64, 0, 1_024),
+            ("drain_ms", self.drain_ms, 0, 3_600_000),
+            ("drain_delay_ms", self.drain_delay_ms, 0, 600_000),
+        ];
+        for (setting, found, least, greatest) in checks {
+            if !(least..=greatest).contains(&found) {
+                let expected = match greatest {
+                    u64::MAX => format!("at least {least}"),
+                    _ => format!("{least} to {greatest}"),
+                };
+                return Err(SettingError { setting, found: found.to_string(), expected });
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn vault(&self) -> VaultConfig {
+        VaultConfig {
+            dir: self.dir.join("vault"),
+            cache_bytes: self.cache_bytes,
+            streams: self.streams.clone(),
+            hints: self.shipper.clone(),
+            poll_min_ms: self.poll_min_ms,
+            poll_max_ms: self.poll_max_ms,
+            hinted_poll_ms: self.hinted_poll_ms,
+            fetch_parallel: self.fetch_parallel,
+            max_staleness_ms: self.max_staleness_ms,
+        }
+    }
+
+    pub(crate) fn partitions(&self) -> usize {
+        match self.partitions {
+            0 => std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
+            given => given,
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Answers as bytes, batch by batch. Only `end` completes a document, so that a broken stream can
+//! never be read as a whole one.
+
+use arrow::csv::WriterBuilder;
+use arrow::datatypes::Schema;
+use arrow::error::ArrowError;
+use arrow::ipc::writer::StreamWriter;
+use arrow::record_batch::RecordBatch;
+use bytes::Bytes;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use serde_json::json;
+
+use super::json::{RowShape, write_rows};
+use super::plain::{Flat, Plain, type_name};
+
+/// Rows of one Parquet row group: what is held in memory until it is full.
+const ROW_GROUP_ROWS: usize = 65_536;
+
+/// An answer's form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// One document with columns and rows.
+    Json,
+    /// One object a line.
+    Ndjson,
+    /// With a header line.
+    Csv,
+    /// Arrow IPC stream.
+    Arrow,
+    /// Parquet file.
+    Parquet,
+}
+
+impl Format {
+    pub(crate) const ALL: [Format; 5] =
+        [Format::Json, Format::Ndjson, Format::Csv, Format::Arrow, Format::Parquet];
+    pub(crate) const NAMES: [&'static str; 5] = ["json", "ndjson", "csv", "arrow", "parquet"];
+
+    /// As in `format=`.
+    pub(crate) fn by_name(name: &str) -> Option<Format> {
+        let name = name.to_ascii_lowercase();
+        let name = if name == "jsonl" { "ndjson" } else { name.as_str() };
+        Self::NAMES.iter().zip(Self::ALL).find(|(known, _)| **known == name).map(|(_, f)| f)
+    }
+
+    /// The first that an `Accept` header names; JSON where it leaves the choice.
+    pub(crate) fn by_accept(accept: Option<&str>) -> Option<Format> {
+        let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else {
+            return Some(Format::Json);
+        };
+        let mut best: Option<(f32, Format)> = None;
+        for part in accept.split(',') {
+            let mut words = part.split(';').map(str::trim);
+            let media = words.next().unwrap_or_default().to_ascii_lowercase();
+            let quality = words.find_map(|word| word.strip_prefix("q=")?.parse().ok());
+            let quality: f32 = quality.unwrap_or(1.0);
+            let format = match media.as_str() {
+                "*/*" | "application/*" | "application/json" => Format::Json,
+                "application/x-ndjson" | "application/jsonl" | "application/ndjson" => {
+                    Format::Ndjson
+                }
+                "text/csv" | "text/*" => Format::Csv,
+                "application/vnd.apache.arrow.stream" => Format::Arrow,
+                "application/vnd.apache.parquet" | "application/x-parquet" => Format::Parquet,
+                _ => continue,
+            };
+            if quality > 0.0 && best.is_none_or(|(so_far, _)| quality > so_far) {
+                best = Some((quality, format));
+            }
+        }
+        best.map(|(_, format)| format)
+    }
+
+    pub(crate) fn media_type(self) -> &'static str {
+        match self {
+            Format::Json => "application/json",
+            Format::Ndjson => "application/x-ndjson",
+            Format::Csv => "text/csv; charset=utf-8",
+            Format::Arrow => "application/vnd.apache.arrow.stream",
+            Format::Parquet => "application/vnd.apache.parquet",
+        }
+    }
+
+    fn flat(self) -> Flat {
+        match self {
+            Format::Json | Format::Ndjson => Flat::Json,
+            Format::Csv => Flat::Text,
+            Format::Arrow | Format::Parquet => Flat::Typed,
+        }
+    }
+}
+
+/// What a JSON answer says beside its rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Envelope {
+    pub(crate) query_id: String,
+    pub(crate) snapshot: String,
+    /// `shard:[start,end)` of what is missing.
+    pub(crate) missing: Vec<String>,
+}
+
+enum Form {
+    Json { rows: u64, envelope: Envelope },
+    Ndjson,
+    Csv,
+    Arrow(Box<StreamWriter<Vec<u8>>>),
+    Parquet(Box<ArrowWriter<Vec<u8>>>),
+}
+
+/// Writes one answer.
+pub(crate) struct Output {
+    plain: Plain,
+    form: Form,
+    begun: bool,
+}
+
+fn parquet_error(error: parquet::errors::ParquetError) -> ArrowError {
+    ArrowError::ExternalError(Box::new(error))
+}
+
+impl Output {
+    pub(crate) fn new(
+        format: Format,
+        schema: &Schema,
+        envelope: Envelope,
+    ) -> Result<Self, ArrowError> {
+        let plain = Plain::new(schema, format.flat());
+        let form = match format {
+            Format::Json => Form::Json { rows: 0, envelope },
+            Format::Ndjson => Form::Ndjson,
+            Format::Csv => Form::Csv,
+            Format::Arrow => {
+                Form::Arrow(Box::new(StreamWriter::try_new(Vec::new(), &plain.schema)?))
+            }
+            Format::Parquet => {
+                let level = ZstdLevel::try_new(1).map_err(parquet_error)?;
+                let properties = WriterProperties::builder()
+                    .set_compression(Compression::ZSTD(level))
+                    .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+                    .build();
+                let schema = std::sync::Arc::clone(&plain.schema);
+                let writer = ArrowWriter::try_new(Vec::new(), schema, Some(properties));
+                Form::Parquet(Box::new(writer.map_err(parquet_error)?))
+            }
+        };
+        Ok(Output { plain, form, begun: false })
+    }
+
+    /// The bytes of a batch, with what comes before the first one; may be empty.
+    pub(crate) fn batch(&mut self, batch: &RecordBatch) -> Result<Bytes, ArrowError> {
+        let mut out = self.begin()?;
+        let batch = self.plain.convert(batch)?;
+        match &mut self.form {
+            Form::Json { rows, .. } => {
+                let first = *rows == 0;
+                *rows += batch.num_rows() as u64;
+                if batch.num_rows() > 0 {
+                    out.extend_from_slice(if first { b"\n" } else { b",\n" });
+                    write_rows(&batch, RowShape::Array, b",\n", &mut out)?;
+                    out.truncate(out.len() - 2);
+                }
+            }
+            Form::Ndjson => write_rows(&batch, RowShape::Object, b"\n", &mut out)?,
+            Form::Csv => csv(&batch, false, &mut out)?,
+            Form::Arrow(writer) => {
+                writer.write(&batch)?;
+                out.append(writer.get_mut());
+            }
+            Form::Parquet(writer) => {
+                writer.write(&batch).map_err(parquet_error)?;
+                // Row groups that are full have been written; the file's offsets go on counting.
+                out.append(writer.inner_mut());
+            }
+        }
+        Ok(out.into())
+    }
+
+    /// What makes the document complete.
+    pub(crate) fn end(mut self) -> Result<Bytes, ArrowError> {
+        let mut out = self.begin()?;
+        match self.form {
+            Form::Json { rows, envelope } => {
+                let complete = envelope.missing.is_empty();
+                let missing = match complete {
+                    true => String::new(),
+                    false => format!("\"missing\":{},", json!(envelope.missing)),
+                };
+                let end = format!("\n],\"row_count\":{rows},{missing}\"complete\":{complete}}}\n");
+                out.extend_from_slice(end.as_bytes());
+            }
+            Form::Ndjson | Form::Csv => {}
+            Form::Arrow(mut writer) => {
+                writer.finish()?;
+                out.append(writer.get_mut());
+            }
+            Form::Parquet(writer) => {
+                let rest = writer.into_inner().map_err(parquet_error)?;
+                out.extend_from_slice(&rest);
+            }
+        }
+        Ok(out.into())
+    }
+
+    fn begin(&mut self) -> Result<Vec<u8>, ArrowError> {
+        let mut out = Vec::new();
+        if std::mem::replace(&mut self.begun, true) {
+            return Ok(out);
+        }
+        match &self.form {
+            Form::Json { envelope, .. } => {
+                let columns = self.plain.schema.fields().iter().map(
+                    |field| json!({ "name": field.name(), "type": type_name(field.data_type()) }),
+                );
+                let columns = json!(columns.collect::<Vec<_>>());
+                let (id, snapshot) = (json!(envelope.query_id), json!(envelope.snapshot));
+                let head = format!(
+                    "{{\"query_id\":{id},\"snapshot\":{snapshot},\"columns\":{columns},\"rows\":["
+                );
+                out.extend_from_slice(head.as_bytes());
+            }
+            Form::Csv => {
+                let empty = RecordBatch::new_empty(std::sync::Arc::clone(&self.plain.schema));
+                csv(&empty, true, &mut out)?;
+            }
+            Form::Ndjson | Form::Arrow(_) | Form::Parquet(_) => {}
+        }
+        Ok(out)
+    }
+}
+
+fn csv(batch: &RecordBatch, header: bool, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+    let mut writer = WriterBuilder::new()
+        .with_header(header)
+        .with_timestamp_tz_format("%Y-%m-%dT%H:%M:%S%.6fZ".into())
+        .with_timestamp_format("%Y-%m-%dT%H:%M:%S%.6f".into())
+        .build(out);
+    writer.write(batch)
+}

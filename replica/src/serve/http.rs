@@ -1,0 +1,166 @@
+//! The routes: `/v1/sql`, `/v1/queries`, `/v1/status`, probes.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use bytes::Bytes;
+use sealcast_common::fault::Kind;
+use sealcast_common::limits::SQL_BYTES_MAX;
+use sealcast_common::serve::{Problem, probe_routes};
+use sealcast_common::wire::Token;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use super::format::Format;
+use super::params::{Stated, from_body, unknown_key};
+use super::run::{Head, Node, Part, snapshot_id, start};
+
+const ROUTES: &str = "GET and POST /v1/sql, GET /v1/queries, GET and DELETE /v1/queries/{id}, \
+    GET /v1/status, /livez, /readyz, /metrics";
+/// A body: the statement, its parameters, and what JSON adds to them.
+const BODY_BYTES_MAX: usize = 4 * SQL_BYTES_MAX;
+/// Missing ranges that are listed in a header.
+const MISSING_LISTED_MAX: usize = 64;
+
+/// All routes of a replica.
+pub(crate) fn router(node: Arc<Node>) -> Router {
+    let health = node.health.clone();
+    Router::new()
+        .route("/v1/sql", get(get_sql).merge(post(post_sql)))
+        .route("/v1/queries", get(list_queries))
+        .route("/v1/queries/{id}", get(show_query).delete(cancel_query))
+        .route("/v1/status", get(status))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(node)
+        .merge(probe_routes(health))
+        .fallback(async |method: Method, uri: Uri| {
+            Problem::unknown_route(&method, uri.path(), ROUTES)
+        })
+        .method_not_allowed_fallback(async |method: Method, uri: Uri| {
+            Problem::wrong_method(&method, uri.path(), ROUTES)
+        })
+}
+
+type Url = Result<Query<Stated>, QueryRejection>;
+
+fn stated(url: Url) -> Result<Stated, Problem> {
+    url.map(|Query(stated)| stated).map_err(|rejection| unknown_key("url", &rejection.body_text()))
+}
+
+async fn get_sql(
+    State(node): State<Arc<Node>>,
+    headers: HeaderMap,
+    url: Url,
+) -> Result<Response, Problem> {
+    answer(&node, stated(url)?, &headers).await
+}
+
+async fn post_sql(
+    State(node): State<Arc<Node>>,
+    headers: HeaderMap,
+    url: Url,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Problem> {
+    let body = body.map_err(|rejection| {
+        let problem = Problem::new(Kind::Invalid, "body_invalid", rejection.body_text());
+        problem.status(rejection.status()).hint(format!("at most {BODY_BYTES_MAX} bytes"))
+    })?;
+    let said = from_body(&headers, &body)?.or(stated(url)?);
+    answer(&node, said, &headers).await
+}
+
+async fn answer(node: &Arc<Node>, said: Stated, headers: &HeaderMap) -> Result<Response, Problem> {
+    let request = said.validate(headers)?;
+    let format = request.format;
+    let (head, parts) = start(node, request).await?;
+    Ok(respond(&head, format, parts))
+}
+
+fn respond(head: &Head, format: Format, parts: mpsc::Receiver<Part>) -> Response {
+    let chunks = futures::stream::unfold(Some(parts), async |parts| {
+        let mut parts = parts?;
+        match parts.recv().await {
+            Some(Part::Bytes(bytes)) => Some((Ok(bytes), Some(parts))),
+            Some(Part::End) => None,
+            // An error in the body closes the connection in the middle: nobody can take what came
+            // so far for the whole.
+            None => Some((Err("query ended before its answer was complete"), None)),
+        }
+    });
+    let mut response = Body::from_stream(chunks).into_response();
+    let headers = response.headers_mut();
+    let mut set = |name: &'static str, value: String| {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    };
+    let complete = head.missing.is_empty();
+    set("sealcast-query-id", head.query_id.clone());
+    set("sealcast-snapshot", snapshot_id(&head.snapshot));
+    set("sealcast-lag-ms", head.lag.to_string());
+    set("sealcast-complete", complete.to_string());
+    set("sealcast-vector", Token(head.snapshot.vector.clone()).to_text());
+    if !complete {
+        let listed = head.missing.iter().take(MISSING_LISTED_MAX).map(|m| m.to_text());
+        set("sealcast-missing", listed.collect::<Vec<_>>().join(" "));
+        set("sealcast-missing-count", head.missing.len().to_string());
+    }
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
+    headers.insert(header::VARY, HeaderValue::from_static("accept"));
+    response
+}
+
+async fn list_queries(State(node): State<Arc<Node>>) -> Json<Value> {
+    Json(json!({ "queries": node.queries.list() }))
+}
+
+fn unknown_query(id: &str) -> Problem {
+    let shown: String = id.chars().take(64).collect();
+    Problem::new(Kind::Invalid, "unknown_query", format!("query {shown} is not known here"))
+        .status(StatusCode::NOT_FOUND)
+        .hint("a node knows its running queries and the last 256 that ended")
+}
+
+async fn show_query(
+    State(node): State<Arc<Node>>,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let known = Uuid::try_parse(&id).ok().and_then(|uuid| node.queries.get(uuid));
+    known.map(|info| Json(info).into_response()).ok_or_else(|| unknown_query(&id))
+}
+
+async fn cancel_query(
+    State(node): State<Arc<Node>>,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let uuid = Uuid::try_parse(&id).map_err(|_| unknown_query(&id))?;
+    if let Some(info) = node.queries.cancel(uuid) {
+        return Ok((StatusCode::ACCEPTED, Json(info)).into_response());
+    }
+    // It has ended already: nothing to cancel, and no error either.
+    node.queries.get(uuid).map(|info| Json(info).into_response()).ok_or_else(|| unknown_query(&id))
+}
+
+async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
+    let snapshot = node.vault.snapshot();
+    let rows: u64 = snapshot.segments.iter().map(|e| u64::from(e.descriptor.id.rows)).sum();
+    Json(json!({
+        "replica": node.id,
+        "version": env!("CARGO_PKG_VERSION"),
+        "started_at": node.started_at.to_rfc3339(),
+        "ready": node.health.reasons().is_empty(),
+        "reasons": node.health.reasons(),
+        "snapshot": snapshot_id(&snapshot),
+        "vector": snapshot.vector,
+        "token": Token(snapshot.vector.clone()).to_text(),
+        "rows": rows,
+        "vault": node.vault.status(),
+    }))
+}

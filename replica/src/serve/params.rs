@@ -1,0 +1,160 @@
+//! What a request may say, from its body, its URL and its headers.
+
+use axum::http::{HeaderMap, StatusCode, header};
+use sealcast_common::fault::Kind;
+use sealcast_common::limits::WAIT_MS_MAX;
+use sealcast_common::serve::{Problem, suggest};
+use sealcast_common::wire::Token;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::format::Format;
+use crate::sql::Params;
+
+/// The keys of body and URL.
+const KEYS: [&str; 9] =
+    ["sql", "q", "params", "format", "timeout_ms", "max_rows", "min", "wait_ms", "allow_partial"];
+
+/// Body or URL as it came.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Stated {
+    sql: Option<String>,
+    q: Option<String>,
+    params: Option<Params>,
+    format: Option<String>,
+    timeout_ms: Option<u64>,
+    max_rows: Option<u64>,
+    min: Option<String>,
+    wait_ms: Option<u64>,
+    allow_partial: Option<bool>,
+}
+
+/// A query, validated.
+#[derive(Debug)]
+pub(crate) struct QueryRequest {
+    pub(crate) sql: String,
+    pub(crate) params: Option<Params>,
+    pub(crate) format: Format,
+    pub(crate) timeout_ms: Option<u64>,
+    pub(crate) max_rows: Option<u64>,
+    pub(crate) min: Option<Token>,
+    pub(crate) wait_ms: Option<u64>,
+    pub(crate) allow_partial: bool,
+    pub(crate) query_id: Option<Uuid>,
+}
+
+fn invalid(code: &'static str, detail: impl Into<String>) -> Problem {
+    Problem::new(Kind::Invalid, code, detail)
+}
+
+/// Reads a body: JSON, or SQL as it stands. Without a telling content type the first byte decides.
+pub(crate) fn from_body(headers: &HeaderMap, body: &[u8]) -> Result<Stated, Problem> {
+    let text = std::str::from_utf8(body).map_err(|error| {
+        invalid("body_invalid", format!("body is not utf-8 after byte {}", error.valid_up_to()))
+    })?;
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let media = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let is_json = match media.to_ascii_lowercase().as_str() {
+        "application/json" => true,
+        "text/plain" | "application/sql" => false,
+        // What `curl --data` says when nobody asks it.
+        "" | "application/x-www-form-urlencoded" => text.trim_start().starts_with('{'),
+        other => {
+            let shown: String = other.chars().take(64).collect();
+            return Err(invalid(
+                "content_type_unsupported",
+                format!("content type {shown:?} is unknown"),
+            )
+            .status(StatusCode::UNSUPPORTED_MEDIA_TYPE)
+            .hint("send application/json with {\"sql\": …}, or text/plain with the statement"));
+        }
+    };
+    if !is_json {
+        return Ok(Stated { sql: Some(text.to_owned()), ..Stated::default() });
+    }
+    serde_json::from_str(text).map_err(|error| unknown_key("body", &error.to_string()))
+}
+
+/// A problem for a body or URL that does not fit, with a suggestion for a mistyped key.
+pub(crate) fn unknown_key(what: &str, message: &str) -> Problem {
+    let problem = invalid("request_invalid", format!("{what} is not a query: {message}"));
+    let unknown =
+        message.split_once("unknown field `").and_then(|(_, rest)| rest.split('`').next());
+    match unknown.and_then(|unknown| suggest(unknown, KEYS)) {
+        Some(close) => problem.hint(format!("did you mean {close:?}?")),
+        None => problem.hint(format!("keys: {}", KEYS.join(", "))),
+    }
+}
+
+impl Stated {
+    /// What `self` does not say, `other` says.
+    pub(crate) fn or(self, other: Stated) -> Stated {
+        Stated {
+            sql: self.sql.or(other.sql),
+            q: self.q.or(other.q),
+            params: self.params.or(other.params),
+            format: self.format.or(other.format),
+            timeout_ms: self.timeout_ms.or(other.timeout_ms),
+            max_rows: self.max_rows.or(other.max_rows),
+            min: self.min.or(other.min),
+            wait_ms: self.wait_ms.or(other.wait_ms),
+            allow_partial: self.allow_partial.or(other.allow_partial),
+        }
+    }
+
+    /// Validates, with what the headers add.
+    pub(crate) fn validate(self, headers: &HeaderMap) -> Result<QueryRequest, Problem> {
+        let text_of = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let sql = self.sql.or(self.q).unwrap_or_default();
+        if sql.trim().is_empty() {
+            return Err(invalid("request_invalid", "request has no statement")
+                .hint("POST {\"sql\": \"select count(*) from events\"}, or GET ?q="));
+        }
+        let format = match &self.format {
+            Some(name) => Format::by_name(name).ok_or_else(|| unknown_format(name))?,
+            None => Format::by_accept(text_of("accept")).ok_or_else(not_acceptable)?,
+        };
+        let min = self.min.as_deref().or_else(|| text_of("sealcast-min"));
+        let min = min.map(Token::parse).transpose().map_err(|corruption| {
+            invalid("token_invalid", format!("min is not a token: {}", corruption.found))
+                .hint("pass the token that a flush or an append answered")
+        })?;
+        if let Some(wait_ms) = self.wait_ms.filter(|wait_ms| *wait_ms > WAIT_MS_MAX) {
+            let detail = format!("wait_ms is {wait_ms}; expected at most {WAIT_MS_MAX}");
+            return Err(invalid("request_invalid", detail).with("field", "wait_ms"));
+        }
+        let query_id = text_of("sealcast-query-id").map(Uuid::try_parse).transpose();
+        let query_id = query_id.map_err(|_| {
+            invalid("request_invalid", "header sealcast-query-id is not a uuid")
+                .with("field", "sealcast-query-id")
+        })?;
+        Ok(QueryRequest {
+            sql,
+            params: self.params,
+            format,
+            timeout_ms: self.timeout_ms,
+            max_rows: self.max_rows,
+            min,
+            wait_ms: self.wait_ms,
+            allow_partial: self.allow_partial.unwrap_or(false),
+            query_id,
+        })
+    }
+}
+
+fn unknown_format(name: &str) -> Problem {
+    let shown: String = name.chars().take(64).collect();
+    let problem = invalid("format_unknown", format!("format {shown:?} is unknown"));
+    match suggest(&shown, Format::NAMES) {
+        Some(close) => problem.hint(format!("did you mean {close}?")),
+        None => problem.hint(format!("formats: {}", Format::NAMES.join(", "))),
+    }
+}
+
+fn not_acceptable() -> Problem {
+    let known: Vec<&str> = Format::ALL.iter().map(|format| format.media_type()).collect();
+    invalid("not_acceptable", "no media type in accept can be given")
+        .status(StatusCode::NOT_ACCEPTABLE)
+        .hint(format!("known: {}; or say format=", known.join(", ")))
+}
