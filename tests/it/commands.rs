@@ -81,3 +81,17 @@ async fn the_tools_work_on_a_running_cluster() {
         }
     }
 }
+
+#[test]
+fn the_deployed_example_states_the_defaults() {
+    use sealcast_common::serve::load_section;
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let file = root.join("deploy/sealcast.toml");
+    let none = serde_json::json!({});
+    let writer: sealcast_writer::Config = load_section("writer", Some(&file), &none).unwrap();
+    assert_eq!(format!("{writer:?}"), format!("{:?}", sealcast_writer::Config::default()));
+    let shipper: sealcast_shipper::Config = load_section("shipper", Some(&file), &none).unwrap();
+    assert_eq!(format!("{shipper:?}"), format!("{:?}", sealcast_shipper::Config::default()));
+    let replica: sealcast_replica::Config = load_section("replica", Some(&file), &none).unwrap();
+    assert_eq!(format!("{replica:?}"), format!("{:?}", sealcast_replica::Config::default()));
+}
