@@ -148,7 +148,8 @@ impl QueryThreads {
     }
 
     fn handle(&self) -> io::Result<tokio::runtime::Handle> {
-        let runtime = self.0.as_ref().ok_or_else(|| io::Error::other("query threads have ended"))?;
+        let runtime =
+            self.0.as_ref().ok_or_else(|| io::Error::other("query threads have ended"))?;
         Ok(runtime.handle().clone())
     }
 }

@@ -90,8 +90,11 @@ fn respond(head: &Head, format: Format, parts: mpsc::Receiver<Part>) -> Response
             Some(Part::Bytes(bytes)) => Some((Ok(bytes), Some(parts))),
             Some(Part::End) => None,
             // An error in the body closes the connection in the middle: nobody can take what came
-            // so far for the whole.
-            None => Some((Err("query ended before its answer was complete"), None)),
+            // so far for the whole. One pause, so that status and headers are sent before.
+            None => {
+                tokio::task::yield_now().await;
+                Some((Err("query ended before its answer was complete"), None))
+            }
         }
     });
     let mut response = Body::from_stream(chunks).into_response();

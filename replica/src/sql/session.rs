@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use sealcast_vault::VaultSnapshot;
 
 use super::bind::{Params, bind};
+use super::bounds::check_plan;
 use super::catalog::{CATALOG, EVENTS_SCHEMA, QueryCatalog};
 use super::error::QueryError;
 use super::rewrite::{EventIdText, UuidText};
@@ -160,6 +161,7 @@ impl Engine {
             .with_allow_dml(false)
             .with_allow_statements(false);
         read_only.verify_plan(&plan)?;
+        check_plan(&plan)?;
         let plan = bind(plan, params)?;
         let plan = state.create_physical_plan(&plan).await?;
         Ok(Prepared { plan, state })

@@ -8,12 +8,13 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use sealcast_common::limits::SQL_BYTES_MAX;
 
+use super::bounds::check_statement;
 use super::error::{Position, QueryError};
 
 /// Nesting of parentheses and subqueries, levels.
 const NESTING_MAX: usize = 50;
 /// Operators, which chain into trees that are as deep as they are many.
-const OPERATORS_MAX: usize = 2_000_000;
+const OPERATORS_MAX: usize = 1_000;
 
 /// Parses `text`, which must be one statement that only reads. `marks` says that every `?` stands
 /// for a parameter; otherwise `?` is the JSON operator.
@@ -47,7 +48,10 @@ pub(super) fn parse(text: &str, marks: bool) -> Result<EngineStatement, QueryErr
         Some(_) if many => {
             Err(QueryError::NotAllowed { found: "list of several statements".into(), position })
         }
-        Some(statement) if reads(&statement) => Ok(EngineStatement::Statement(Box::new(statement))),
+        Some(statement) if reads(&statement) => {
+            check_statement(&statement)?;
+            Ok(EngineStatement::Statement(Box::new(statement)))
+        }
         Some(_) => Err(QueryError::NotAllowed { found, position }),
         None => {
             Err(QueryError::Syntax { message: "the statement is empty".into(), position: None })
@@ -84,10 +88,10 @@ fn chains(token: &Token) -> bool {
         | Token::Placeholder(_)
         | Token::SemiColon
         | Token::Period
+        | Token::LParen
         | Token::RParen
         | Token::RBracket
         | Token::EOF => false,
-        Token::LParen => false,
         _ => true,
     }
 }
