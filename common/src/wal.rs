@@ -8,6 +8,7 @@
 //! request's events for this shard, so that a torn frame loses a whole, unacknowledged batch.
 
 use crate::cbor::{Reader, Writer};
+use crate::event::{Position, decode_full};
 use crate::fault::{Corruption, hex};
 use crate::limits::WAL_FRAME_BYTES_MAX;
 use crate::segment::RequestEntry;
@@ -19,6 +20,8 @@ pub const HEADER_BYTES: usize = 40;
 pub const FRAME_HEAD_BYTES: usize = 9;
 const KIND_BATCH: u8 = 1;
 const SECTOR: usize = 512;
+/// Zeros at the end of the file that tell a lost page from an event's own last bytes.
+const ZEROS_LEAST: usize = 64;
 
 /// What a log file belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,7 +168,7 @@ pub fn scan(bytes: &[u8]) -> Result<WalScan, Corruption> {
                 at = end;
             }
             Err(bad) => {
-                judge_bad_frame(bytes, at, bad)?;
+                judge_bad_frame(bytes, at, &header, bad)?;
                 break;
             }
         }
@@ -198,10 +201,15 @@ fn frame_at(bytes: &[u8], at: usize) -> Result<(&[u8], usize), Corruption> {
 }
 
 /// `Ok` if the bytes from `at` can only be an unfinished write; the corruption otherwise.
-fn judge_bad_frame(bytes: &[u8], at: usize, bad: Corruption) -> Result<(), Corruption> {
+fn judge_bad_frame(
+    bytes: &[u8],
+    at: usize,
+    header: &WalHeader,
+    bad: Corruption,
+) -> Result<(), Corruption> {
     let corrupt = |why: &str| Corruption { found: format!("{} ({why})", bad.found), ..bad.clone() };
     let rest = bytes.get(at..).unwrap_or_default();
-    if let Some(good) = (at + 1..bytes.len()).find(|next| frame_at(bytes, *next).is_ok()) {
+    if let Some(good) = (at + 1..bytes.len()).find(|next| is_own_frame(bytes, *next, header)) {
         return Err(corrupt(&format!("a good frame follows at byte {good}: the tail is not torn")));
     }
     if rest.len() < FRAME_HEAD_BYTES {
@@ -223,11 +231,40 @@ fn judge_bad_frame(bytes: &[u8], at: usize, bad: Corruption) -> Result<(), Corru
     Ok(())
 }
 
-/// Whether a file-aligned sector after `at` is all zero.
+/// Whether a good frame of this very log begins at `at`. Bytes inside an event can look like a
+/// frame (sixteen bytes of a client's id hold a small one, checksum and all), so its first event
+/// must be one of this log. The checksum comes last: it is what costs, at every offset.
+fn is_own_frame(bytes: &[u8], at: usize, header: &WalHeader) -> bool {
+    let Some(head) = bytes.get(at..at + FRAME_HEAD_BYTES) else { return false };
+    let start = at + FRAME_HEAD_BYTES;
+    let end = start.saturating_add(le_u32(&head[..4]) as usize);
+    let Some(payload) = bytes.get(start..end) else { return false };
+    head[8] == KIND_BATCH
+        && first_position(payload).is_ok_and(|position| position.log_id == header.log_id)
+        && frame_at(bytes, at).is_ok()
+}
+
+/// Where the first event of a batch stands.
+fn first_position(payload: &[u8]) -> Result<Position, Corruption> {
+    let mut reader = Reader::new(payload, "wal_frame");
+    reader.array_exact(3)?;
+    reader.uint()?;
+    if !reader.null()? {
+        RequestEntry::read(&mut reader)?;
+    }
+    reader.array()?;
+    Ok(decode_full(reader.bytes()?, "wal_frame")?.1)
+}
+
+/// Whether a file-aligned sector after `at` is all zero. The last, unfinished one counts only if
+/// it is long enough not to be the zeros in which many an event ends.
 fn has_zero_sector(bytes: &[u8], at: usize) -> bool {
     let first = at.next_multiple_of(SECTOR);
     let sectors = bytes.get(first..).unwrap_or_default();
-    sectors.chunks(SECTOR).any(|sector| sector.iter().all(|byte| *byte == 0))
+    sectors
+        .chunks(SECTOR)
+        .filter(|sector| sector.len() >= ZEROS_LEAST)
+        .any(|sector| sector.iter().all(|byte| *byte == 0))
 }
 
 /// A one-line description for `inspect`.
@@ -246,21 +283,68 @@ pub fn describe(scan: &WalScan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Micros;
+    use crate::event::{Event, encode_full};
+
+    fn event(seq: u64, change: impl Fn(&mut Event)) -> Vec<u8> {
+        let mut event = Event { tenant: "t".into(), action: "a".into(), ..Event::default() };
+        change(&mut event);
+        let position = Position { log_id: [9; 16], seq, ingested_at: Micros(1) };
+        encode_full(&event.as_ref(), &position).unwrap()
+    }
+
+    fn batch(events: Vec<Vec<u8>>) -> Vec<u8> {
+        WalBatch { routing_version: 1, request: None, events }.to_frame().unwrap()
+    }
+
+    fn header() -> Vec<u8> {
+        WalHeader { shard: 2, start: 40, log_id: [9; 16] }.to_bytes()
+    }
 
     fn file(batches: usize, bytes: usize) -> (Vec<u8>, Vec<usize>) {
-        let header = WalHeader { shard: 2, start: 40, log_id: [9; 16] };
-        let mut file = header.to_bytes();
+        let mut file = header();
         let mut offsets = Vec::new();
-        for i in 0..batches {
-            let batch = WalBatch {
-                routing_version: 1,
-                request: None,
-                events: vec![vec![i as u8 + 1; bytes], vec![7; 3]],
-            };
+        for i in 0..batches as u64 {
+            let first = event(40 + i * 2, |event| event.message = Some("m".repeat(bytes)));
             offsets.push(file.len());
-            file.extend(batch.to_frame().unwrap());
+            file.extend(batch(vec![first, event(41 + i * 2, |_| {})]));
         }
         (file, offsets)
+    }
+
+    #[test]
+    fn what_looks_like_a_frame_inside_an_event_does_not_keep_a_torn_end() {
+        let inner = batch(Vec::new());
+        let mut file = header();
+        file.extend(batch(vec![event(40, |event| {
+            event.event_id[..inner.len()].copy_from_slice(&inner);
+            event.message = Some("m".repeat(3_000));
+        })]));
+        let scan = scan(&file[..file.len() - 500]).unwrap();
+        assert_eq!((scan.batches.len(), scan.good_bytes as usize), (0, HEADER_BYTES));
+    }
+
+    #[test]
+    fn zeros_at_the_end_of_an_event_are_no_lost_page() {
+        for pad in 0..SECTOR {
+            let mut file = header();
+            file.extend(batch(vec![event(40, |event| {
+                event.actor_id = Some("y".repeat(600 + pad));
+                event.attributes = Some(r#"{"n":0.0}"#.into());
+            })]));
+            file[200] ^= 1;
+            assert_eq!(scan(&file).unwrap_err().offset, Some(HEADER_BYTES as u64), "{pad}");
+        }
+    }
+
+    #[test]
+    fn a_long_torn_end_full_of_heads_is_judged_at_once() {
+        let mut file = header();
+        file.extend([0, 0, 0, 0x0f, 1, 1, 1, 1, KIND_BATCH]);
+        while file.len() < 8 << 20 {
+            file.extend([0, 0, 0x20, 0, 1, 1, 1, 1, KIND_BATCH, 0x83, 1, 0xf6, 0x81]);
+        }
+        assert_eq!(scan(&file).unwrap().good_bytes as usize, HEADER_BYTES);
     }
 
     #[test]

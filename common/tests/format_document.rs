@@ -1,5 +1,7 @@
 //! Ties `docs/format.md` and `docs/http.md` to the code: check names, leaf keys, problem codes.
 
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

@@ -166,7 +166,7 @@ impl Config {
         let group_bytes = u64::try_from(self.group_bytes).unwrap_or(u64::MAX);
         within("shards", shards, 1, SHARDS_MAX.into())?;
         within("shard_first", first, 0, u64::from(u16::MAX) + 1 - shards)?;
-        within("seal_bytes", self.seal_bytes, 4 * 1024, 4 * TAIL_BYTES_MAX)?;
+        within("seal_bytes", self.seal_bytes, 4 * 1024, 2 * TAIL_BYTES_MAX)?;
         within("seal_age_ms", self.seal_age_ms, 10, 24 * 3600 * 1_000)?;
         within("group_wait_ms", self.group_wait_ms, 0, 1_000)?;
         within("group_bytes", group_bytes, 4 * 1024, TAIL_BYTES_MAX)?;

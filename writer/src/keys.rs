@@ -85,9 +85,12 @@ pub(crate) fn load_or_make(
 }
 
 /// Puts the public half beside the key, for shippers and auditors; a published key never changes.
+/// `fresh`: a leftover of a first start that did not finish, under a name that nobody has seen,
+/// is replaced.
 pub(crate) fn publish(
     path: &Path,
     signer: &LocalSigner,
+    fresh: bool,
     files: &dyn Durable,
 ) -> Result<(), KeyError> {
     let file = path.display().to_string();
@@ -96,11 +99,11 @@ pub(crate) fn publish(
     let expected = key.to_text();
     match std::fs::read_to_string(path) {
         Ok(found) if found.trim() == expected => Ok(()),
-        Ok(found) => Err(KeyError::Published { file, found: found.trim().to_owned(), expected }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            files.replace(path, format!("{expected}\n").as_bytes()).map_err(failed)
+        Ok(found) if !fresh => {
+            Err(KeyError::Published { file, found: found.trim().to_owned(), expected })
         }
-        Err(error) => Err(failed(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+        _ => files.replace(path, format!("{expected}\n").as_bytes()).map_err(failed),
     }
 }
 

@@ -67,7 +67,16 @@ pub(crate) struct Recovered {
 struct Log {
     path: PathBuf,
     start: u64,
+    bytes: Vec<u8>,
     scan: WalScan,
+}
+
+/// A log whose rows lie in no segment yet.
+struct Unsealed {
+    log: Log,
+    frontier: CompactRange,
+    contents: TailContents,
+    latest: Micros,
 }
 
 /// Its rows, their leaves one by one.
@@ -82,6 +91,9 @@ pub(crate) fn recover(ctx: &ShardContext, fresh: bool) -> Result<Recovered, Reco
         let failed = |error| RecoveryError::io(&dir, error);
         ctx.files.create_dir(&dir).map_err(failed)?;
         remove_leftovers(&dir, &*ctx.files).map_err(failed)?;
+        // A rename that a crash kept from being synced is seen here, and must last from here on.
+        ctx.files.sync_dir(&dir).map_err(failed)?;
+        dir.parent().map_or(Ok(()), |parent| ctx.files.sync_dir(parent)).map_err(failed)?;
     }
     let chain = SealedChain::read(ctx)?;
     let logs = read_logs(ctx)?;
@@ -93,11 +105,12 @@ pub(crate) fn recover(ctx: &ShardContext, fresh: bool) -> Result<Recovered, Reco
     let mut window = Window::default();
     chain.fill(&mut window, now)?;
     let (mut tree, mut latest) = (chain.tree.clone(), chain.latest_ingest);
-    let mut active = None;
+    let (mut covered, mut unsealed) = (Vec::new(), Vec::new());
     let count = logs.len();
     for (i, log) in logs.into_iter().enumerate() {
         if log.start < chain.end() {
-            remove_covered(ctx, &chain, log)?;
+            check_covered(ctx, &chain, &log)?;
+            covered.push(log);
             continue;
         }
         let last = i + 1 == count;
@@ -110,27 +123,40 @@ pub(crate) fn recover(ctx: &ShardContext, fresh: bool) -> Result<Recovered, Reco
         for request in &replayed.contents.requests {
             window.insert_request(request.clone());
         }
-        if last {
-            active = Some((log, frontier, replayed.contents));
-        } else {
-            seal_again(ctx, &log, frontier, replayed.contents, latest)?;
-        }
+        unsealed.push(Unsealed { log, frontier, contents: replayed.contents, latest });
     }
     window.evict(now);
-    let Some((log, frontier, contents)) = active else {
+    let Some(active) = unsealed.pop() else {
         let expected = format!("a log that begins at seq {}", tree.end());
         let missing = Corruption::new("wal_missing", None, expected, "no such file");
         return Err(missing.in_object(ctx.dir.wal_dir(ctx.shard).display().to_string()).into());
     };
-    finish_unpublished(ctx, &chain, tree.end())?;
-    let sealed = frontier.end();
+    check_signed(&chain, tree.end())?;
+    // Everything has been judged. Only now is anything changed or signed.
+    for log in covered {
+        ctx.files.remove(&log.path).map_err(|error| RecoveryError::io(&log.path, error))?;
+    }
+    unsealed.into_iter().try_for_each(|old| seal_again(ctx, old))?;
+    remove_unpublished(ctx, &chain)?;
+    let sealed = active.frontier.end();
+    Ok(Recovered { tail: go_on(ctx, active)?, window, sealed })
+}
+
+/// The last log becomes the tail. What was read may never have reached the disk (a process that
+/// was killed before its sync, a sync that failed): a retry would be answered from it, so the good
+/// part is written anew, in other blocks, and synced.
+fn go_on(ctx: &ShardContext, active: Unsealed) -> Result<ActiveTail, RecoveryError> {
+    let Unsealed { log, frontier, contents, latest } = active;
+    let failed = |error| RecoveryError::io(&log.path, error);
     if log.scan.torn_bytes > 0 {
         let (file, bytes) = (log.path.display().to_string(), log.scan.torn_bytes);
         tracing::warn!(shard = ctx.shard, file, bytes, "torn tail cut");
     }
-    let tail = ActiveTail::open(ctx, frontier, contents, latest);
-    let tail = tail.map_err(|error| RecoveryError::io(&log.path, error))?;
-    Ok(Recovered { tail, window, sealed })
+    if log.bytes.len() > HEADER_BYTES {
+        let good = usize::try_from(contents.bytes).ok().and_then(|good| log.bytes.get(..good));
+        ctx.files.replace(&log.path, good.unwrap_or(&log.bytes)).map_err(failed)?;
+    }
+    ActiveTail::open(ctx, frontier, contents, latest).map_err(failed)
 }
 
 /// Logs that hold nothing but a header are leftovers of a first start that did not finish.
@@ -165,7 +191,7 @@ fn read_logs(ctx: &ShardContext) -> Result<Vec<Log>, RecoveryError> {
         let bytes = std::fs::read(&path).map_err(|error| RecoveryError::io(&path, error))?;
         let named = |corruption: Corruption| corruption.in_object(path.display().to_string());
         let scan = wal::scan(&bytes).map_err(named)?;
-        logs.push(Log { path, start, scan });
+        logs.push(Log { path, start, bytes, scan });
     }
     Ok(logs)
 }
@@ -236,11 +262,11 @@ fn replay(
     Ok(Replayed { contents, leaves })
 }
 
-/// A log that was sealed but not removed: removed now, if the sealed file holds the same leaves.
-fn remove_covered(ctx: &ShardContext, chain: &SealedChain, log: Log) -> Result<(), RecoveryError> {
+/// A log that was sealed but not removed may go if the sealed file holds the same leaves.
+fn check_covered(ctx: &ShardContext, chain: &SealedChain, log: &Log) -> Result<(), RecoveryError> {
     let object = log.path.display().to_string();
     let at = CompactRange::empty(log.start);
-    let replayed = replay(ctx, &log, &at, Micros(i64::MIN), false)?;
+    let replayed = replay(ctx, log, &at, Micros(i64::MIN), false)?;
     let range = &replayed.contents.range;
     let Some((end, nodes)) = chain.range_from(log.start) else {
         let expected = format!("a sealed segment from seq {}", log.start);
@@ -254,18 +280,12 @@ fn remove_covered(ctx: &ShardContext, chain: &SealedChain, log: Log) -> Result<(
     }
     range
         .check_nodes(nodes)
-        .map_err(|corruption| Corruption { check: "leaves", ..corruption }.in_object(object))?;
-    ctx.files.remove(&log.path).map_err(|error| RecoveryError::io(&log.path, error))
+        .map_err(|corruption| Corruption { check: "leaves", ..corruption }.in_object(object).into())
 }
 
 /// A log that a crash found between rotation and the end of its seal.
-fn seal_again(
-    ctx: &ShardContext,
-    log: &Log,
-    frontier: CompactRange,
-    contents: TailContents,
-    latest: Micros,
-) -> Result<(), RecoveryError> {
+fn seal_again(ctx: &ShardContext, old: Unsealed) -> Result<(), RecoveryError> {
+    let Unsealed { log, frontier, contents, latest } = old;
     let tail = ActiveTail::open(ctx, frontier, contents, latest);
     let tail = tail.map_err(|error| RecoveryError::io(&log.path, error))?;
     let sealed = tail.seal(ctx)?;
@@ -292,13 +312,8 @@ fn check_unpublished(
     Ok(())
 }
 
-/// A signed size beyond the data is a lost or restored disk: refused. The other notes have been
-/// compared and are replaced by their segments' own.
-fn finish_unpublished(
-    ctx: &ShardContext,
-    chain: &SealedChain,
-    size: u64,
-) -> Result<(), RecoveryError> {
+/// A signed size beyond the data is a lost or restored disk: refused.
+fn check_signed(chain: &SealedChain, size: u64) -> Result<(), RecoveryError> {
     for (path, checkpoint) in &chain.unpublished {
         let object = path.display().to_string();
         if checkpoint.size > size {
@@ -312,6 +327,13 @@ fn finish_unpublished(
             let root = chain.root_at(checkpoint.size).unwrap_or_default();
             check_root(checkpoint, checkpoint.size, &root).map_err(|c| c.in_object(object))?;
         }
+    }
+    Ok(())
+}
+
+/// Notes that have been compared and are replaced by their segments' own.
+fn remove_unpublished(ctx: &ShardContext, chain: &SealedChain) -> Result<(), RecoveryError> {
+    for (path, _) in &chain.unpublished {
         if !path.with_extension("seg").exists() {
             ctx.files.remove(path).map_err(|error| RecoveryError::io(path, error))?;
         }

@@ -1,6 +1,6 @@
 //! One group of requests on its way into the tail: judged, numbered, encoded; not yet durable.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use sealcast_common::clock::Micros;
 use sealcast_common::event::{
@@ -108,7 +108,7 @@ impl<'w> Group<'w> {
             && let Some(known) = self.known_request(&request.key)
         {
             if known.body_digest == request.body_digest {
-                return Ok(replayed(known));
+                return Ok(self.replayed(known, &append.events));
             }
             return Err(Refused::KeyReused);
         }
@@ -138,6 +138,26 @@ impl<'w> Group<'w> {
     /// What the group adds.
     pub(crate) fn finish(self) -> Batch {
         self.batch
+    }
+
+    /// The first answer again. An event that it does not list was refused then (`partial`), and is
+    /// refused now.
+    fn replayed(&self, entry: &RequestEntry, events: &[Arrival]) -> Appended {
+        let listed: HashSet<u32> = entry.events.iter().map(|(index, ..)| *index).collect();
+        let mut judge = Judge::new(self.window, &self.batch.ids);
+        let refused = events.iter().filter(|arrival| !listed.contains(&arrival.index)).map(|a| {
+            let error = match judge.verdict(a, u64::MAX, self.ingested_at) {
+                Verdict::Reused(error) => error,
+                Verdict::New | Verdict::Repeat(_) => FieldError::new(
+                    "refused_before",
+                    "event",
+                    "an event that this request was answered without",
+                    "a new Idempotency-Key to send it again",
+                ),
+            };
+            (a.index, error)
+        });
+        Appended { refused: refused.collect(), ..first_answer(entry) }
     }
 
     fn known_request(&self, key: &str) -> Option<&RequestEntry> {
@@ -173,7 +193,7 @@ impl<'w> Group<'w> {
         Ok(Appended { placed, duplicates, refused: draft.refused })
     }
 
-    /// New rows first, repeated ones after them: [`replayed`] tells them apart again.
+    /// New rows first, repeated ones after them: [`first_answer`] tells them apart again.
     fn entry(&self, request: RequestKey, placed: &[Placed]) -> RequestEntry {
         RequestEntry {
             key: request.key,
@@ -201,9 +221,9 @@ impl Draft {
     }
 }
 
-/// The first answer again. New rows had consecutive seqs, and a repeated event never has the next
+/// What a request was answered. New rows had consecutive seqs, and a repeated event never has the next
 /// one, so the first run is what the request stored.
-fn replayed(entry: &RequestEntry) -> Appended {
+fn first_answer(entry: &RequestEntry) -> Appended {
     let placed: Vec<Placed> = entry
         .events
         .iter()

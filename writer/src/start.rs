@@ -211,10 +211,17 @@ async fn recover_all(
             let origin = sealcast_common::integrity::shard_origin(&cluster, shard);
             let (files, random) = (&*seams.files, &*seams.random);
             let signer = load_or_make(&dir.key_file(shard), &origin, fresh, files, random)?;
-            publish(&dir.public_key_file(shard), &signer, files)?;
+            let public = dir.public_key_file(shard);
+            if !fresh {
+                publish(&public, &signer, fresh, files)?;
+            }
             let ctx = ShardContext::new(&cluster, shard, dir, signer, fsync, &seams);
             let recovered =
                 recover(&ctx, fresh).map_err(|source| StartError::Shard { shard, source })?;
+            // A directory that is not fresh after all has been refused: its key stays as it is.
+            if fresh {
+                publish(&public, &ctx.signer, fresh, files)?;
+            }
             Ok::<_, StartError>((Arc::new(ctx), recovered))
         });
     }

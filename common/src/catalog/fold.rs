@@ -108,8 +108,9 @@ impl Catalog {
         let (expected, found) = (hex(&self.store_id), hex(&record.store_id));
         check("store_id", record.store_id == self.store_id, &expected, found)?;
         check("stream", record.stream == self.stream, &self.stream, &record.stream)?;
-        let expected = (self.seq + 1).to_string();
-        check("commit_seq", record.seq == self.seq + 1, &expected, record.seq)?;
+        let expected = self.seq.saturating_add(1);
+        let follows = self.seq.checked_add(1) == Some(record.seq);
+        check("commit_seq", follows, &expected.to_string(), record.seq)?;
         let (expected, found) = (hex(&self.hash), hex(&record.previous));
         check("commit_chain", record.previous == self.hash, &expected, found)
     }

@@ -163,6 +163,11 @@ impl SnapshotRoot {
             check_note(&entry, &shard_origin(&self.cluster, shard))?;
             catalog.checkpoint = Some(entry);
         }
+        // As for commits: no shard's segments without its writer's own signature.
+        if let Some((shard, _)) = shards.iter().find(|(_, catalog)| catalog.checkpoint.is_none()) {
+            let expected = format!("a checkpoint of shard {shard}");
+            return Err(Corruption::new("checkpoint", None, expected, "none"));
+        }
         Ok(Catalog {
             store_id: self.store_id,
             cluster: self.cluster,

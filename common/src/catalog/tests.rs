@@ -157,3 +157,14 @@ fn an_empty_shard_may_be_checkpointed() {
     record.checkpoints.insert(7, checkpoint(7, 0, empty_root()));
     assert_eq!(catalog.apply(&record, [0; 32]).unwrap().vector()[&7], 0);
 }
+
+#[test]
+fn a_snapshot_needs_the_writers_signature_for_every_shard() {
+    let catalog = two_commits();
+    let leaves = encode_leaves(&catalog);
+    let descriptors: Vec<Descriptor> =
+        leaves.iter().flat_map(|(hash, bytes)| decode_leaf(bytes, hash).unwrap()).collect();
+    let mut root = SnapshotRoot::new(&catalog, &leaves);
+    root.checkpoints.remove(&1);
+    assert_eq!(root.into_catalog(descriptors).unwrap_err().check, "checkpoint");
+}

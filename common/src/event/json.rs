@@ -12,6 +12,9 @@ use crate::limits::{
     TENANT_BYTES_MAX,
 };
 
+/// Bytes of a client's text that a refusal shows.
+const SHOWN_BYTES_MAX: usize = 512;
+
 /// Why one event is refused. `code` is stable; the rest is for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{field}: found {found}, expected {expected}")]
@@ -36,11 +39,20 @@ impl FieldError {
     ) -> Self {
         FieldError {
             code: code.to_owned(),
-            field: field.to_owned(),
-            found: found.into(),
+            field: shortened(field.to_owned()),
+            found: shortened(found.into()),
             expected: expected.into(),
         }
     }
+}
+
+/// A client's text in an answer: its start says enough, and twenty thousand answers stay small.
+fn shortened(mut text: String) -> String {
+    if text.len() > SHOWN_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(SHOWN_BYTES_MAX));
+        text.push('…');
+    }
+    text
 }
 
 /// What the writer fills in.

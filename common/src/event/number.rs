@@ -45,7 +45,11 @@ impl Number {
             return Some(Number::Float(float));
         }
         let Decimal { negative, digits, exponent } = exact;
-        Some(Number::Decimal { negative, digits, exponent })
+        let number = Number::Decimal { negative, digits, exponent };
+        // The canonical literal is read again from what is stored: it must keep the bound too.
+        let mut canonical = String::new();
+        number.write_text(&mut canonical);
+        (canonical.len() <= NUMBER_CHARS_MAX).then_some(number)
     }
 
     /// The canonical literal: valid JSON, and [`Number::parse`] of it gives the same number.

@@ -112,6 +112,32 @@ fn numbers_keep_every_digit() {
 }
 
 #[test]
+fn a_number_that_is_accepted_can_be_stored() {
+    for digits in 480..=512 {
+        let literal = "7".repeat(digits);
+        let text = format!(r#"{{"tenant":"t","action":"a","attributes":{{"n":{literal}}}}}"#);
+        match parse(&text) {
+            Ok(event) => {
+                let bytes = encode_full(&event.as_ref(), &position()).unwrap();
+                assert_eq!(decode_full(&bytes, "x").unwrap().0, event);
+            }
+            Err(error) => {
+                assert!(digits > 505, "{digits}");
+                assert_eq!(error.code, "bad_number");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_refusal_never_repeats_a_whole_event() {
+    let name = "\u{7f}".repeat(200_000);
+    let error = parse(&format!(r#"{{"tenant":"t","action":"a","{name}":1}}"#)).unwrap_err();
+    assert_eq!(error.code, "unknown_field");
+    assert!(error.field.len() + error.found.len() < 2_000);
+}
+
+#[test]
 fn attributes_are_canonical_whatever_their_formatting() {
     let a =
         parse(r#"{"tenant":"t","action":"a","attributes":{"b":[1, 2.0],"a":{"y":null,"x":"é"}}}"#);

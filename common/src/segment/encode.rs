@@ -141,7 +141,7 @@ pub(super) fn indexes(all: &RecordBatch) -> Result<[(BlockKind, Vec<u8>); 2], Co
 }
 
 /// Finds the messages that the IPC writer has written so far.
-fn split_blocks(bytes: &[u8]) -> Result<Vec<Block>, Corruption> {
+pub(super) fn split_blocks(bytes: &[u8]) -> Result<Vec<Block>, Corruption> {
     let malformed =
         |at: usize| Corruption::new("encode", at as u64, "an ipc message", "other bytes");
     let mut blocks: Vec<Block> = Vec::new();

@@ -6,11 +6,13 @@
 //! ```
 //! Reading order: `schema` (the columns), `encode` (rows → bytes), `seal` (what the footer says),
 //! `facts` (what pruning knows), `index` (point lookups), `view` (bytes → parsed, not trusted),
+//! `form` (one form a row),
 //! `verify` (the one judge), `frames` (the object store's form). `docs/format.md` has every byte.
 
 pub mod columns;
 mod encode;
 mod facts;
+mod form;
 mod frames;
 mod index;
 pub mod schema;
@@ -70,7 +72,7 @@ impl SegmentName {
 
     /// One past the last leaf.
     pub fn end(&self) -> u64 {
-        self.start + u64::from(self.rows)
+        self.start.saturating_add(u64::from(self.rows))
     }
 
     /// Parses `….seg`; `None` for any other file.

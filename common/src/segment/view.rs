@@ -116,6 +116,7 @@ impl SegmentView {
                 Corruption::new("arrow", block.offset() as u64, "a valid message", found)
             };
             for block in &self.dictionaries {
+                self.check_plain(block).map_err(|found| failed(block, found))?;
                 decoder
                     .read_dictionary(block, &self.message(block))
                     .map_err(|error| failed(block, error.to_string()))?;
@@ -123,6 +124,7 @@ impl SegmentView {
             self.batches
                 .iter()
                 .map(|block| {
+                    self.check_plain(block).map_err(|found| failed(block, found))?;
                     decoder
                         .read_record_batch(block, &self.message(block))
                         .map_err(|error| failed(block, error.to_string()))?
@@ -142,6 +144,19 @@ impl SegmentView {
         let used = (count as usize).saturating_mul(8).saturating_add(4);
         IdIndex::parse(bytes.get(..used).unwrap_or_default())
             .map_err(|corruption| Corruption { offset: Some(block.offset), ..corruption })
+    }
+
+    /// Buffers lie uncompressed in the file. A compressed one would be unpacked into memory of
+    /// whatever length it claims, before anything could refuse it.
+    fn check_plain(&self, block: &arrow_ipc::Block) -> Result<(), String> {
+        let message = self.message(block);
+        let meta = usize::try_from(block.metaDataLength()).ok();
+        let meta = meta.and_then(|meta| message.as_slice().get(8..meta));
+        let message = arrow_ipc::root_as_message(meta.ok_or("no metadata")?);
+        let message = message.map_err(|error| error.to_string())?;
+        let dictionary = message.header_as_dictionary_batch().and_then(|batch| batch.data());
+        let rows = message.header_as_record_batch().or(dictionary).ok_or("another header")?;
+        if rows.compression().is_none() { Ok(()) } else { Err("compressed buffers".to_owned()) }
     }
 
     fn message(&self, block: &arrow_ipc::Block) -> Buffer {

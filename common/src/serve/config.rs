@@ -115,6 +115,7 @@ mod tests {
     fn load(toml: &str, stated: &serde_json::Value) -> Result<Sample, ConfigError> {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("sealcast.toml");
+        #[expect(clippy::disallowed_methods, reason = "a test's own file needs no durability")]
         std::fs::write(&file, toml).unwrap();
         load_section("writer", Some(&file), stated)
     }

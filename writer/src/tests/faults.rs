@@ -9,10 +9,12 @@ use std::sync::{Arc, RwLock};
 use sealcast_common::limits::SHARD_QUEUE_BYTES_MAX;
 use tokio::sync::{mpsc, watch};
 
-use super::support::{PlannedFiles, Writer, config, event, files_under, logs, sealed_rows};
-use crate::RunError;
+use super::support::{
+    PlannedFiles, Writer, config, copy_dir, event, files_under, logs, sealed_rows,
+};
 use crate::handle::{Busy, ShardHandle, ShardView};
 use crate::window::Window;
+use crate::{RecoveryError, RunError, StartError};
 
 /// Fails `operation` on files whose names end so, once armed.
 fn armed(
@@ -157,4 +159,68 @@ async fn a_full_queue_refuses_before_anything_is_written() {
     assert_eq!(handle.reserve(0).unwrap_err(), Busy::Full(3));
     drop((first, second));
     handle.reserve(SHARD_QUEUE_BYTES_MAX).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_writer_left_unsynced_is_made_durable_before_it_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::start(dir.path()).await;
+    writer.post_json(&event("acme", "a")).await.json();
+    let crashed = tempfile::tempdir().unwrap();
+    copy_dir(dir.path(), crashed.path());
+    writer.stop().await.unwrap();
+    // Without the new copy of the log there is no start: a retry would be answered from it.
+    let (files, arm) = armed("write", ".wal.tmp", io::ErrorKind::Other);
+    arm.store(true, Ordering::SeqCst);
+    let refused = Writer::start_with(config(crashed.path()), files.seams()).await;
+    assert!(matches!(refused, Err(StartError::Shard { source: RecoveryError::Io { .. }, .. })));
+    let before = std::fs::read(&logs(crashed.path())[0]).unwrap();
+    let writer = Writer::start(crashed.path()).await;
+    assert_eq!(std::fs::read(&logs(crashed.path())[0]).unwrap(), before);
+    writer.stop().await.unwrap();
+    assert_eq!(sealed_rows(crashed.path()).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_signed_by_a_start_that_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::start(dir.path()).await;
+    writer.post_json(&event("acme", "a")).await.json();
+    let behind = tempfile::tempdir().unwrap();
+    copy_dir(dir.path(), behind.path());
+    writer.post_json(&event("acme", "b")).await.json();
+    writer.flush("").await.json();
+    writer.stop().await.unwrap();
+    // The copy has a log that is to be sealed again.
+    let (files, arm) = armed("write", ".seg.tmp", io::ErrorKind::Other);
+    let writer = Writer::start_with(config(behind.path()), files.seams()).await.unwrap();
+    arm.store(true, Ordering::SeqCst);
+    assert_eq!(writer.flush("").await.status, 503);
+    let _poisoned = writer.stop().await;
+    // Of what was signed after the copy, one note is left: size 2, data for 1.
+    let note = &files_under(&dir.path().join("sealed"), ".note")[0];
+    let copy = behind.path().join(note.strip_prefix(dir.path()).unwrap());
+    super::support::write(&copy, &std::fs::read(note).unwrap());
+    match Writer::start_with(config(behind.path()), crate::Seams::default()).await {
+        Err(StartError::Shard { source: RecoveryError::Corrupt(found), .. }) => {
+            assert_eq!(found.check, "signed_size");
+        }
+        other => panic!("another end: {:?}", other.err()),
+    }
+    assert_eq!(files_under(&behind.path().join("sealed"), ""), [copy]);
+    assert_eq!(logs(behind.path()).len(), 1, "the log with the row is untouched");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_start_that_breaks_at_its_last_step_can_be_repeated() {
+    let dir = tempfile::tempdir().unwrap();
+    // The names are invented anew by each first start.
+    let unnamed = || crate::Config { cluster: None, ..config(dir.path()) };
+    let (files, arm) = armed("write", "node.json.tmp", io::ErrorKind::StorageFull);
+    arm.store(true, Ordering::SeqCst);
+    assert!(Writer::start_with(unnamed(), files.seams()).await.is_err());
+    let writer = Writer::start_with(unnamed(), crate::Seams::default()).await.unwrap();
+    writer.post_json(&event("acme", "a")).await.json();
+    writer.stop().await.unwrap();
+    Writer::start_with(unnamed(), crate::Seams::default()).await.unwrap().stop().await.unwrap();
 }

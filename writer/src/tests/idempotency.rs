@@ -119,3 +119,19 @@ async fn an_id_twice_in_one_request_is_a_repeat_or_a_refusal_of_all() {
     writer.stop().await.unwrap();
     assert_eq!(sealed_rows(dir.path()).len(), 2 + 5);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partial_request_is_answered_again_with_what_it_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::start(dir.path()).await;
+    writer.post_json(&with_id(ID, "login")).await.json();
+    let body = json!([with_id(ID, "other"), event("acme", "x"), { "tenant": "acme" }]).to_string();
+    let first = writer.post_keyed("?partial=true", "part", body.clone()).await.json();
+    assert_eq!((&first["accepted"], &first["rejected_count"]), (&json!(1), &json!(2)));
+    assert_eq!(writer.post_keyed("?partial=true", "part", body.clone()).await.json(), first);
+    writer.stop().await.unwrap();
+    let writer = Writer::start(dir.path()).await;
+    assert_eq!(writer.post_keyed("?partial=true", "part", body).await.json(), first);
+    writer.stop().await.unwrap();
+    assert_eq!(sealed_rows(dir.path()).len(), 2);
+}

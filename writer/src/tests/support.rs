@@ -103,6 +103,11 @@ impl Writer {
         self.send(request.body(body)).await
     }
 
+    pub(super) async fn post_keyed(&self, query: &str, key: &str, body: String) -> Answer {
+        let request = self.client.post(format!("{}/v1/events{query}", self.base));
+        self.send(request.header("idempotency-key", key).body(body)).await
+    }
+
     pub(super) async fn post_json(&self, body: &Value) -> Answer {
         self.post(Some("application/json"), None, body.to_string().into()).await
     }
