@@ -3,7 +3,7 @@
 //! Reading order: [`event`] (what is sent and hashed), [`integrity`] (tree, notes, signer),
 //! [`wal`] (the tail), [`segment`] (the sealed file), [`catalog`] (commits and what they add up
 //! to), [`routing`], [`wire`] (what travels by HTTP), [`layout`] (a writer's folder), then the
-//! seams [`clock`] and [`durable`] and the bounds in [`limits`]. With features: `bucket` (object
+//! seams [`clock`] and [`durable`] (together: [`seams`]) and the bounds in [`limits`]. With features: `bucket` (object
 //! stores) and `serve` (HTTP servers).
 
 #[cfg(feature = "bucket")]
@@ -18,6 +18,7 @@ pub mod integrity;
 pub mod layout;
 pub mod limits;
 pub mod routing;
+pub mod seams;
 pub mod segment;
 #[cfg(feature = "serve")]
 pub mod serve;

@@ -23,11 +23,10 @@ use std::time::Duration;
 pub use config::{Args, Config, SettingError};
 
 use sealcast_common::bucket::{Store, StoreError};
-use sealcast_common::clock::{Clock, OsRandom, Random, WallClock};
-use sealcast_common::durable::{Durable, RealFiles};
 use sealcast_common::fault::hex;
+pub use sealcast_common::seams::Seams;
 use sealcast_common::serve::{Health, ServeError, bind, serve};
-use sealcast_vault::{Vault, VaultError, VaultSeams};
+use sealcast_vault::{Vault, VaultError};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -43,27 +42,6 @@ const READINESS_EVERY: Duration = Duration::from_millis(100);
 /// Stack of a thread that plans and runs queries, bytes. The engine walks expressions recursively,
 /// and what `sql::statement` admits must fit; only touched pages cost memory.
 const QUERY_STACK_BYTES: usize = 64 * 1024 * 1024;
-
-/// Time, randomness and durable files, replaceable by tests.
-#[derive(Clone, Debug)]
-pub struct Seams {
-    /// Wall and monotonic time.
-    pub clock: Arc<dyn Clock>,
-    /// Ids, jitter.
-    pub random: Arc<dyn Random>,
-    /// File writes that survive a crash.
-    pub files: Arc<dyn Durable>,
-}
-
-impl Default for Seams {
-    fn default() -> Self {
-        Seams {
-            clock: Arc::new(WallClock::default()),
-            random: Arc::new(OsRandom),
-            files: Arc::new(RealFiles),
-        }
-    }
-}
 
 /// Why a replica does not start.
 #[derive(Debug, thiserror::Error)]
@@ -211,12 +189,7 @@ pub async fn start_on(
         Some(id) => id.clone(),
         None => kept_id(&config.dir, &seams)?,
     };
-    let vault_seams = VaultSeams {
-        clock: Arc::clone(&seams.clock),
-        random: Arc::clone(&seams.random),
-        files: Arc::clone(&seams.files),
-    };
-    let vault = Vault::open(config.vault(), store.clone(), vault_seams).await?;
+    let vault = Vault::open(config.vault(), store.clone(), seams.clone()).await?;
     let engine = Engine::new(&Limits {
         memory_bytes: config.memory_bytes,
         spill_dir: spill,

@@ -31,6 +31,7 @@ impl Shipper {
             self.booted = true;
         }
         let catalog = position::tail(&self.place.log, self.catalog.clone()).await?;
+        self.remember(catalog.seq).await?;
         tracing::info!(
             stream = catalog.stream,
             seq = catalog.seq,

@@ -5,7 +5,7 @@ use std::path::Path;
 use sealcast_common::fault::Corruption;
 use serde::{Deserialize, Serialize};
 
-use crate::scan::Stamp;
+use crate::judge::Grounds;
 
 /// What stops a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,13 +41,13 @@ impl FaultKind {
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
     pub(crate) finding: Corruption,
-    /// The files' states when they were judged; the same files are not judged again.
-    pub(crate) stamps: Option<Box<[Option<Stamp>; 2]>>,
+    /// What was judged, and against what; the same is not judged again.
+    pub(crate) grounds: Option<Box<Grounds>>,
 }
 
 impl Fault {
     pub(crate) fn new(kind: FaultKind, file: &Path, finding: Corruption) -> Self {
         let finding = finding.in_object(file.display().to_string());
-        Fault { kind, finding, stamps: None }
+        Fault { kind, finding, grounds: None }
     }
 }

@@ -4,7 +4,7 @@
 //! file's name, to what is committed before it, and to the shard's signed checkpoint.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Take};
 use std::path::{Path, PathBuf};
 
 use arrow_buffer::{Buffer, MutableBuffer};
@@ -20,6 +20,9 @@ use sealcast_common::segment::{Expectation, Seal, SegmentName, compress, verify_
 use crate::fault::{Fault, FaultKind};
 use crate::scan::Stamp;
 
+/// A checkpoint with a few signatures is far smaller.
+const NOTE_BYTES_MAX: u64 = 64 * 1024;
+
 /// A sealed file, and what it must agree with.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
@@ -31,6 +34,14 @@ pub(crate) struct Candidate {
     pub(crate) root_before: Hash,
     /// The shard's public key.
     pub(crate) key: VerifyKey,
+}
+
+/// A verdict holds as long as this stays the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Grounds {
+    files: [Option<Stamp>; 2],
+    root_before: Hash,
+    key: String,
 }
 
 /// A segment that passed, in the store's form.
@@ -46,21 +57,23 @@ impl Candidate {
         self.file.with_file_name(self.name.note_name())
     }
 
-    /// The state of both files.
-    pub(crate) fn stamps(&self) -> [Option<Stamp>; 2] {
-        [Stamp::of(&self.file), Stamp::of(&self.note_file())]
+    /// The state of both files, and what they must agree with.
+    pub(crate) fn grounds(&self) -> Grounds {
+        let files = [Stamp::of(&self.file), Stamp::of(&self.note_file())];
+        Grounds { files, root_before: self.root_before, key: self.key.to_text() }
     }
 
     /// Judges file and note, and compresses. Blocking: seconds for a large segment.
     pub(crate) fn judge(&self) -> Result<Judged, Fault> {
-        let stamps = self.stamps();
-        let faulty = |fault: Fault| Fault { stamps: Some(Box::new(stamps)), ..fault };
+        let grounds = self.grounds();
+        let faulty = |fault: Fault| Fault { grounds: Some(Box::new(grounds.clone())), ..fault };
         let corrupt = |file: &Path, finding| faulty(Fault::new(FaultKind::Corrupt, file, finding));
         let buffer =
             read_aligned(&self.file).map_err(|error| self.unreadable(&self.file, &error))?;
         let seal = self.judge_bytes(buffer.clone()).map_err(|found| corrupt(&self.file, found))?;
         let note_file = self.note_file();
-        let note = std::fs::read_to_string(&note_file)
+        let note = open_regular(&note_file, NOTE_BYTES_MAX)
+            .and_then(std::io::read_to_string)
             .map_err(|error| self.unreadable(&note_file, &error))?;
         self.judge_note(&note, &seal).map_err(|found| corrupt(&note_file, found))?;
         let cuts = seal.blocks.iter().map(|block| block.offset);
@@ -123,9 +136,20 @@ impl Candidate {
 
 /// The whole file in memory that Arrow can borrow from.
 fn read_aligned(path: &Path) -> std::io::Result<Buffer> {
-    let mut file = File::open(path)?;
-    let len = file.metadata()?.len().min(SEGMENT_BYTES_MAX + 1);
-    let mut bytes = MutableBuffer::from_len_zeroed(usize::try_from(len).unwrap_or(0));
+    let mut file = open_regular(path, SEGMENT_BYTES_MAX)?;
+    let len = usize::try_from(file.limit()).unwrap_or(0);
+    let mut bytes = MutableBuffer::from_len_zeroed(len);
     file.read_exact(bytes.as_slice_mut())?;
     Ok(bytes.into())
+}
+
+/// Opens a regular file up to its present end. A link, a pipe or a device in its place could name
+/// anything, block for ever or never end.
+fn open_regular(path: &Path, max: u64) -> std::io::Result<Take<File>> {
+    let meta = std::fs::symlink_metadata(path)?;
+    if !meta.is_file() || meta.len() > max {
+        let found = format!("no regular file of at most {max} bytes");
+        return Err(std::io::Error::other(found));
+    }
+    Ok(File::open(path)?.take(meta.len()))
 }

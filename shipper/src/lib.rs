@@ -3,7 +3,7 @@
 //! It meets the writer only in a directory and the replicas only in the store. Reading order:
 //! [`Config`], `place` (what stays the same), `run` (when something is done), `ship` (one turn:
 //! reconcile → judge and upload → commit → publish), `scan`, `judge`, `upload`, `commit`, `claim`,
-//! `position`, `publish`, then `api` and `status` (HTTP). Every step may be cut off anywhere: the
+//! `position`, `witness`, `publish`, then `api` and `status` (HTTP). Every step may be cut off anywhere: the
 //! next turn, or the next process, goes on from what stands in the store.
 
 mod api;
@@ -26,6 +26,7 @@ mod ship;
 mod status;
 mod upload;
 mod wait;
+mod witness;
 mod writer;
 
 #[cfg(test)]
@@ -34,7 +35,7 @@ mod tests;
 pub use config::{Args, Config, Fencing};
 pub use error::{RunError, ShipError, StartError};
 pub use fault::FaultKind;
-pub use place::Seams;
+pub use sealcast_common::seams::Seams;
 pub use status::{LastError, ShardFault, ShardShipping, Shipped, Status};
 
 use std::net::SocketAddr;

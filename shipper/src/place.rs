@@ -1,15 +1,13 @@
 //! What does not change while a shipper runs: configuration, seams, directory, store, identity.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use sealcast_common::bucket::{CreateOnlyLog, Store};
 use sealcast_common::catalog::Catalog;
 use sealcast_common::catalog::names::commit_key;
-use sealcast_common::clock::{Clock, OsRandom, Random, WallClock};
-use sealcast_common::durable::{Durable, RealFiles};
 use sealcast_common::integrity::LocalSigner;
 use sealcast_common::layout::DataDir;
+use sealcast_common::seams::Seams;
 use sealcast_common::serve::Health;
 use sealcast_common::wire::NodeFile;
 use tokio_util::sync::CancellationToken;
@@ -20,27 +18,6 @@ use crate::identity;
 use crate::probe::probe;
 use crate::wait::Backoff;
 use crate::writer::WriterClient;
-
-/// What tests replace.
-#[derive(Clone, Debug)]
-pub struct Seams {
-    /// Time.
-    pub clock: Arc<dyn Clock>,
-    /// Nonces, keys, ids.
-    pub random: Arc<dyn Random>,
-    /// Durable files.
-    pub files: Arc<dyn Durable>,
-}
-
-impl Default for Seams {
-    fn default() -> Self {
-        Seams {
-            clock: Arc::new(WallClock::default()),
-            random: Arc::new(OsRandom),
-            files: Arc::new(RealFiles),
-        }
-    }
-}
 
 /// See the module.
 #[derive(Debug)]

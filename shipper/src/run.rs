@@ -55,10 +55,12 @@ impl Run {
                     backoff.reset();
                     claims_lost = 0;
                     self.succeeded(&shipped, &mut waiting);
+                    if !self.place.config.once && !self.place.stop.is_cancelled() {
+                        self.idle(&mut shipper, &mut waiting).await;
+                    }
                     if self.place.config.once || self.place.stop.is_cancelled() {
                         return self.finish(shipper, shipped).await;
                     }
-                    self.idle(&mut shipper, &mut waiting).await;
                 }
                 Err(error) => {
                     claims_lost += u32::from(matches!(error, ShipError::ClaimLost { .. }));

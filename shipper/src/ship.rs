@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use sealcast_common::catalog::{Catalog, CommitKind, ShardCatalog};
@@ -33,6 +34,8 @@ pub(crate) struct Shipper {
     pub(crate) booted: bool,
     pub(crate) tailed: bool,
     pub(crate) owned: bool,
+    /// When the last commit was last seen in the store (monotonic).
+    pub(crate) confirmed_at: Option<Duration>,
     faults: BTreeMap<u16, Fault>,
     done: Shipped,
 }
@@ -48,6 +51,7 @@ impl Shipper {
             booted: false,
             tailed: false,
             owned: false,
+            confirmed_at: None,
             faults: BTreeMap::new(),
             done: Shipped::default(),
         }
@@ -69,6 +73,7 @@ impl Shipper {
         }
         self.publish().await?;
         while self.owned && !self.place.stop.is_cancelled() {
+            self.confirm(plans.values().any(|plan| !plan.ready.is_empty())).await?;
             let batch = self.upload(plans).await?;
             if batch.adds.is_empty() {
                 break;
@@ -119,7 +124,9 @@ impl Shipper {
     }
 
     fn adopt(&mut self, offer: Offer) {
-        let took = self.place.seams.clock.monotonic().saturating_sub(offer.since);
+        let now = self.place.seams.clock.monotonic();
+        let took = now.saturating_sub(offer.since);
+        self.confirmed_at = Some(now);
         crate::metrics::committed(took);
         let (seq, epoch) = (offer.next.seq, offer.next.epoch);
         match offer.kind {

@@ -57,10 +57,10 @@ pub(crate) async fn upload(place: Arc<Place>, work: Work) -> Result<Uploaded, Sh
             key: key.clone(),
         };
         let judged = match &work.fault {
-            Some(fault) if fault.stamps.as_deref() == Some(&candidate.stamps()) => {
+            Some(fault) if fault.grounds.as_deref() == Some(&candidate.grounds()) => {
                 Err(fault.clone())
             }
-            _ => blocking(move || candidate.judge()).await?,
+            _ => judge(candidate).await,
         };
         let judged = match judged {
             Ok(judged) => judged,
@@ -76,6 +76,17 @@ pub(crate) async fn upload(place: Arc<Place>, work: Work) -> Result<Uploaded, Sh
         }
     }
     Ok(done)
+}
+
+/// Bytes that break the judge are as bad as those that fail it: the other shards go on.
+async fn judge(candidate: Candidate) -> Result<Judged, Fault> {
+    let (file, grounds) = (candidate.file.clone(), Box::new(candidate.grounds()));
+    blocking(move || candidate.judge()).await.unwrap_or_else(|broken| {
+        let finding =
+            Corruption::new("read", None, "a file that can be judged", broken.to_string());
+        let fault = Fault::new(FaultKind::Corrupt, &file, finding);
+        Err(Fault { grounds: Some(grounds), ..fault })
+    })
 }
 
 /// The shard's public key: beside the writer's data, else from the writer by HTTP.
@@ -114,11 +125,8 @@ async fn shard_key(place: &Place, work: &Work) -> Result<VerifyKey, Fault> {
 async fn put(store: &Store, judged: Judged) -> Result<Descriptor, StoreError> {
     let Judged { mut descriptor, object, .. } = judged;
     let key = descriptor.key();
-    if object.len() > SINGLE_PUT_BYTES_MAX {
-        store.put(&key, object).await?;
-        return Ok(descriptor);
-    }
-    if store.create(&key, object.clone()).await? == Created::New {
+    let is_small = object.len() <= SINGLE_PUT_BYTES_MAX;
+    if is_small && store.create(&key, object.clone()).await? == Created::New {
         return Ok(descriptor);
     }
     match store.get(&key).await? {
@@ -127,7 +135,7 @@ async fn put(store: &Store, judged: Judged) -> Result<Descriptor, StoreError> {
             descriptor.object_bytes = found.len() as u64;
             descriptor.object_hash = file_hash(&found);
         }
-        // Damaged or vanished: nobody can have committed it.
+        // None, or damaged or vanished: nobody can have committed it.
         _ => store.put(&key, object).await?,
     }
     Ok(descriptor)

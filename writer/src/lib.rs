@@ -31,5 +31,6 @@ pub use config::{Args, Config, Fsync, SettingError};
 pub use keys::KeyError;
 pub use node::NodeError;
 pub use recovery::RecoveryError;
+pub use sealcast_common::seams::Seams;
 pub use sealer::SealError;
-pub use start::{Ended, Handle, RunError, Seams, StartError, start};
+pub use start::{Ended, Handle, RunError, StartError, start};

@@ -4,9 +4,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use sealcast_common::clock::{Clock, OsRandom, Random, WallClock};
-use sealcast_common::durable::{Durable, RealFiles};
 use sealcast_common::limits::{INGEST_BYTES_MAX, SHARD_QUEUE_MAX};
+use sealcast_common::seams::Seams;
 use sealcast_common::serve::{Bound, Health, ServeError, bind, serve};
 use sealcast_common::wire::{NodeFile, Vector};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -26,27 +25,6 @@ use crate::shard::{Pace, Shard};
 
 /// Shards that are recovered at one time.
 const RECOVERIES_MAX: usize = 4;
-
-/// What tests and simulation replace.
-#[derive(Clone, Debug)]
-pub struct Seams {
-    /// Time.
-    pub clock: Arc<dyn Clock>,
-    /// Names, ids and keys.
-    pub random: Arc<dyn Random>,
-    /// Durable file operations.
-    pub files: Arc<dyn Durable>,
-}
-
-impl Default for Seams {
-    fn default() -> Self {
-        Seams {
-            clock: Arc::new(WallClock::default()),
-            random: Arc::new(OsRandom),
-            files: Arc::new(RealFiles),
-        }
-    }
-}
 
 /// Why a writer does not start.
 #[derive(Debug, thiserror::Error)]

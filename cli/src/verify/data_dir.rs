@@ -1,170 +1,153 @@
-//! A writer's folder: sealed segments chained from leaf 0, their notes, and the tail after them.
+//! A writer's folder: its identity, every shard of it and no other, and what has been shipped.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use arrow_buffer::Buffer;
-use sealcast_common::event::{decode_full, encode_leaf};
 use sealcast_common::fault::Corruption;
-use sealcast_common::integrity::{
-    Checkpoint, CompactRange, Note, VerifyKey, leaf_hash, log_id, shard_origin,
-};
-use sealcast_common::layout::{DataDir, parse_wal_name};
-use sealcast_common::segment::{Expectation, SegmentName, verify_segment};
-use sealcast_common::wal;
-use sealcast_common::wire::NodeFile;
+use sealcast_common::layout::{DATA_FORMAT, DataDir};
+use sealcast_common::segment::SegmentName;
+use sealcast_common::wire::{NodeFile, ShippedFile};
 
-use super::{OnProgress, Report};
+use super::files::{Unread, list, read_text};
+use super::{OnProgress, Report, shard};
 
-pub(super) fn verify(dir: &DataDir, progress: OnProgress<'_>) -> Report {
-    let node = std::fs::read(dir.node_file()).map_err(|error| error.to_string());
-    let node: NodeFile = match node
-        .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()))
-    {
-        Ok(node) => node,
-        Err(error) => return Report::cannot(format!("{}: {error}", dir.node_file().display())),
-    };
+/// What a folder says of itself, to be compared with the store.
+#[derive(Debug)]
+pub(super) struct Folder {
+    pub(super) dir: DataDir,
+    pub(super) node: NodeFile,
+    pub(super) shipped: Option<ShippedFile>,
+}
+
+impl Folder {
+    /// The node's shards.
+    pub(super) fn shards(&self) -> impl Iterator<Item = u16> + use<> {
+        let first = self.node.shard_first;
+        (0..self.node.shards).filter_map(move |i| first.checked_add(i))
+    }
+}
+
+/// Whether `path` looks like a writer's folder, also when its identity has been removed.
+pub(super) fn is_one(path: &Path) -> bool {
+    let dir = DataDir::new(path);
+    dir.node_file().exists() || (dir.sealed_root().is_dir() && path.join("keys").is_dir())
+}
+
+pub(super) fn verify(dir: DataDir, progress: OnProgress<'_>) -> (Report, Option<Folder>) {
     let mut report = Report::default();
-    let shards: Vec<u16> =
-        (0..node.shards).filter_map(|i| node.shard_first.checked_add(i)).collect();
-    let total = shards.iter().map(|shard| segments(&dir.sealed_dir(*shard)).len() as u64).sum();
-    for shard in shards {
-        let origin = shard_origin(&node.cluster, shard);
-        let mut check = ShardCheck { dir, shard, origin, tree: CompactRange::empty(0) };
-        let checked = check.sealed(&mut report, &|done| progress(done, total, "segments"));
-        if let Err(found) = checked.and_then(|()| check.tail(&mut report)) {
-            report.findings.push(found);
+    // Read before the segments: what it tells of was sealed before it was written.
+    let opened = identity(&dir).and_then(|node| {
+        let shipped = shipped(&dir, &node)?;
+        Ok(Folder { dir, node, shipped })
+    });
+    let folder = match opened {
+        Ok(folder) => folder,
+        Err(why) => {
+            report.book(Err(why));
+            return (report, None);
+        }
+    };
+    report.book(strangers(&folder));
+    let total = folder.shards().map(|shard| sealed(&folder.dir, shard).map_or(0, |s| s.len()));
+    let total = total.sum::<usize>() as u64;
+    for shard in folder.shards() {
+        let before = report.segments;
+        let checked = shard::verify(&folder.dir, &folder.node.cluster, shard, &|done| {
+            progress(before + done, total, "segments");
+        });
+        report.add(checked);
+        report.book(reaches(&folder, shard));
+    }
+    (report, Some(folder))
+}
+
+fn damaged(path: &Path, expected: impl Into<String>, found: impl Into<String>) -> Unread {
+    Corruption::new("node_file", None, expected, found).in_object(path.display().to_string()).into()
+}
+
+fn identity(dir: &DataDir) -> Result<NodeFile, Unread> {
+    let path = dir.node_file();
+    if !path.exists() && !holds_segments(dir)? {
+        let why = "no node.json and no segment: the writer's first start did not finish";
+        return Err(Unread::Cannot(format!("{}: {why}", dir.root().display())));
+    }
+    let text = read_text(&path, "the writer's identity")?;
+    let node: NodeFile = serde_json::from_str(&text)
+        .map_err(|error| damaged(&path, "the writer's identity", error.to_string()))?;
+    if node.format != DATA_FORMAT {
+        let why = format!("format {}, expected {DATA_FORMAT}; use another sealcast", node.format);
+        return Err(Unread::Cannot(format!("{}: {why}", path.display())));
+    }
+    if node.shards == 0 || node.shard_first.checked_add(node.shards - 1).is_none() {
+        let found = format!("{} from {}", node.shards, node.shard_first);
+        return Err(damaged(&path, "at least one shard, numbered up to 65535", found));
+    }
+    Ok(node)
+}
+
+fn holds_segments(dir: &DataDir) -> Result<bool, Unread> {
+    for (_, shard) in list(&dir.sealed_root())? {
+        if shard.is_dir() && !list(&shard)?.is_empty() {
+            return Ok(true);
         }
     }
-    report
+    Ok(false)
 }
 
-/// Sealed files of a folder, in order of their starts.
-fn segments(folder: &Path) -> BTreeMap<SegmentName, PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let named = entries
-        .filter_map(|entry| Some((SegmentName::parse(entry.file_name().to_str()?)?, entry.path())));
-    named.collect()
-}
-
-struct ShardCheck<'a> {
-    dir: &'a DataDir,
-    shard: u16,
-    origin: String,
-    tree: CompactRange,
-}
-
-impl ShardCheck<'_> {
-    /// Every sealed file in full, each continuing the one before. A damaged file is reported and
-    /// the check goes on behind it with what its successor says about the tree.
-    fn sealed(&mut self, report: &mut Report, done: &dyn Fn(u64)) -> Result<(), Corruption> {
-        let mut after_damage = false;
-        for (name, path) in segments(&self.dir.sealed_dir(self.shard)) {
-            let place = path.display().to_string();
-            let bytes =
-                std::fs::read(&path).map_err(|error| unreadable(&place, "a segment", &error))?;
-            let expect = Expectation {
-                file_hash: Some(name.hash.to_vec()),
-                cluster: self.origin.rsplit_once('/').map(|(cluster, _)| cluster.to_owned()),
-                shard: Some(self.shard),
-                range: Some((name.start, name.end())),
-                frontier: (!after_damage).then(|| self.tree.clone()),
-                ..Expectation::default()
-            };
-            if !after_damage && name.start != self.tree.end() {
-                let expected = format!("a segment that starts at {}", self.tree.end());
-                let found = Corruption::new("contiguity", None, expected, name.start.to_string());
-                report.findings.push(found.in_object(&place));
-            }
-            report.bytes += bytes.len() as u64;
-            match verify_segment(Buffer::from(bytes), &expect) {
-                Ok((view, _)) => {
-                    let seal = view.seal();
-                    let mut tree =
-                        CompactRange::from_nodes(0, seal.start, seal.frontier_before.clone())?;
-                    let nodes = seal.range_nodes.clone();
-                    tree.merge(&CompactRange::from_nodes(seal.start, seal.end, nodes)?)?;
-                    self.tree = tree;
-                    after_damage = false;
-                    report.segments += 1;
-                    report.rows += seal.rows();
-                    if let Err(found) = self.note(&path.with_file_name(name.note_name())) {
-                        report.findings.push(found);
-                    }
-                }
-                Err(found) => {
-                    after_damage = true;
-                    report.findings.push(found.in_object(&place));
-                }
-            }
-            done(report.segments);
-        }
-        Ok(())
+fn shipped(dir: &DataDir, node: &NodeFile) -> Result<Option<ShippedFile>, Unread> {
+    let path = dir.shipped_file();
+    if !path.exists() {
+        return Ok(None);
     }
-
-    /// The note beside a segment: signed by the shard's key over exactly this size and root.
-    fn note(&self, path: &Path) -> Result<(), Corruption> {
-        let place = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| unreadable(&place, "a signed checkpoint", &error))?;
-        let key_file = self.dir.public_key_file(self.shard);
-        let key = std::fs::read_to_string(&key_file)
-            .map_err(|error| unreadable(&key_file.display().to_string(), "a key", &error))?;
-        let bad = |found: String| {
-            let expected = format!("a checkpoint of {} at {}", self.origin, self.tree.end());
-            Corruption::new("checkpoint_note", None, expected, found).in_object(&place)
-        };
-        let key = VerifyKey::parse(&key).map_err(|error| bad(error.to_string()))?;
-        let note = Note::parse(&text).map_err(|error| bad(error.to_string()))?;
-        note.verify(&key).map_err(|error| bad(error.to_string()))?;
-        let found = Checkpoint::parse(&note.text).map_err(|error| bad(error.to_string()))?;
-        let wanted = Checkpoint {
-            origin: self.origin.clone(),
-            size: self.tree.end(),
-            root: self.tree.root()?,
-        };
-        if found == wanted { Ok(()) } else { Err(bad(format!("{found:?}"))) }
+    let bad = |found: String| {
+        let expected = format!("what is committed of stream {}", node.node);
+        Corruption::new("shipped_file", None, expected, found).in_object(path.display().to_string())
+    };
+    let text = read_text(&path, "what is committed")?;
+    let file: ShippedFile = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    if file.stream != node.node {
+        return Err(bad(format!("stream {}", file.stream)).into());
     }
+    Ok(Some(file))
+}
 
-    /// The logs after the last segment: frames, and that their events continue the tree.
-    fn tail(&mut self, report: &mut Report) -> Result<(), Corruption> {
-        let folder = self.dir.wal_dir(self.shard);
-        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-        let logs: BTreeMap<u64, PathBuf> = entries
-            .filter_map(|entry| Some((parse_wal_name(entry.file_name().to_str()?)?, entry.path())))
-            .collect();
-        let log_id = log_id(&self.origin);
-        for path in logs.values() {
-            let place = path.display().to_string();
-            let bytes = std::fs::read(path).map_err(|error| unreadable(&place, "a log", &error))?;
-            report.bytes += bytes.len() as u64;
-            let scan = wal::scan(&bytes).map_err(|found| found.in_object(&place))?;
-            for (offset, batch) in &scan.batches {
-                for event in &batch.events {
-                    let at = |found: Corruption| {
-                        Corruption { offset: Some(*offset), ..found }.in_object(&place)
-                    };
-                    let (event, position) = decode_full(event, "wal_event").map_err(at)?;
-                    if position.seq < self.tree.end() {
-                        continue;
-                    }
-                    if position.seq != self.tree.end() || position.log_id != log_id {
-                        let expected = format!("seq {} of {}", self.tree.end(), self.origin);
-                        let found = format!("seq {}", position.seq);
-                        return Err(at(Corruption::new("contiguity", None, expected, found)));
-                    }
-                    let leaf = encode_leaf(&event.as_ref(), &position).map_err(|error| {
-                        at(Corruption::new("leaves", None, "attributes", error.to_string()))
-                    })?;
-                    self.tree.append(leaf_hash(&leaf));
-                    report.tail_events += 1;
-                }
+/// Every shard that has a folder or a key is one of the node's.
+fn strangers(folder: &Folder) -> Result<(), Unread> {
+    let root = folder.dir.root();
+    for place in ["sealed", "wal", "keys"] {
+        for (name, _) in list(&root.join(place))? {
+            let digits = name.split('.').next().filter(|digits| digits.len() == 4);
+            let shard = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+            if shard.is_some_and(|shard| !folder.shards().any(|ours| ours == shard)) {
+                let node = &folder.node;
+                let expected = format!("{} shards from {}", node.shards, node.shard_first);
+                let found = format!("{place}/{name}");
+                return Err(damaged(&folder.dir.node_file(), expected, found));
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
-fn unreadable(place: &str, expected: &str, error: &std::io::Error) -> Corruption {
-    Corruption::new("readable", None, expected, error.to_string()).in_object(place)
+/// Names of a shard's sealed files, in order.
+pub(super) fn sealed(dir: &DataDir, shard: u16) -> Result<Vec<SegmentName>, Unread> {
+    let mut names: Vec<_> = list(&dir.sealed_dir(shard))?
+        .iter()
+        .filter_map(|(name, _)| SegmentName::parse(name))
+        .collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// What is committed is sealed here.
+fn reaches(folder: &Folder, shard: u16) -> Result<(), Unread> {
+    let committed = folder.shipped.as_ref().and_then(|file| file.vector.get(&shard));
+    let end = sealed(&folder.dir, shard)?.last().map_or(0, SegmentName::end);
+    match committed {
+        Some(committed) if *committed > end => {
+            let expected = format!("sealed files up to {committed}, as shipped.json says");
+            let found = Corruption::new("sealed_missing", None, expected, format!("up to {end}"));
+            Err(found.in_object(folder.dir.sealed_dir(shard).display().to_string()).into())
+        }
+        _ => Ok(()),
+    }
 }

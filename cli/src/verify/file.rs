@@ -10,20 +10,15 @@ use sealcast_common::segment::{Expectation, FrameTable, SegmentName, decompress,
 use sealcast_common::wal;
 
 use super::Report;
+use super::files::{Unread, read};
 
 pub(super) fn verify(path: &Path) -> Report {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let place = path.display().to_string();
-    let bytes = match std::fs::metadata(path) {
-        Ok(meta) if meta.len() > SEGMENT_BYTES_MAX => {
-            return Report::cannot(format!("{place}: larger than any file of Sealcast"));
-        }
-        Ok(_) => std::fs::read(path),
-        Err(error) => Err(error),
-    };
-    let bytes = match bytes {
+    let bytes = match read(path, SEGMENT_BYTES_MAX, "a file of Sealcast") {
         Ok(bytes) => bytes,
-        Err(error) => return Report::cannot(format!("{place} cannot be read: {error}")),
+        Err(Unread::Tampered(found)) => return Report::cannot(found.to_string()),
+        Err(Unread::Cannot(why)) => return Report::cannot(why),
     };
     let length = bytes.len() as u64;
     let checked = if name.ends_with(".seg.zst") {

@@ -1,16 +1,24 @@
 //! Offline verification: what is there is read, judged, and counted; nobody is trusted.
 //!
-//! Reading order: [`Report`] (the verdict), `data_dir` (a writer's folder), `store` (an object
-//! store), `file` (one file).
+//! Reading order: [`Report`] (the verdict), `data_dir` and `shard` (a writer's folder), `store` and
+//! `stream` (an object store), `pair` (one against the other), `file` (one file), `files` (reading
+//! what somebody else may have prepared).
 
 mod data_dir;
 mod file;
+mod files;
+mod pair;
+mod shard;
 mod store;
+mod stream;
+
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 
 use sealcast_common::bucket::Store;
-use sealcast_common::catalog::names::STORE_KEY;
+use sealcast_common::catalog::names::{STORE_KEY, STREAMS_PREFIX};
 use sealcast_common::fault::Corruption;
 use sealcast_common::layout::DataDir;
 use serde::Serialize;
@@ -76,7 +84,7 @@ impl Report {
 pub async fn verify(target: &str, progress: OnProgress<'_>) -> Report {
     if target.contains("://") && !target.starts_with("file://") {
         return match Store::open(target) {
-            Ok(opened) => store::verify(&opened, progress).await,
+            Ok(opened) => store::verify(&opened, progress).await.0,
             Err(error) => Report::cannot(error.to_string()),
         };
     }
@@ -88,24 +96,35 @@ pub async fn verify(target: &str, progress: OnProgress<'_>) -> Report {
         return Report::cannot(format!("{target}: no such file or folder"));
     }
     let mut report = Report::default();
-    let mut found = false;
+    let (mut folders, mut streams, mut stores) = (Vec::new(), Vec::new(), 0);
+    let mut seen = false;
     for candidate in [path.to_owned(), path.join("writer"), path.join("store")] {
-        if DataDir::new(&candidate).node_file().is_file() {
-            found = true;
-            report.add(data_dir::verify(&DataDir::new(&candidate), progress));
+        if data_dir::is_one(&candidate) {
+            seen = true;
+            let (checked, folder) = data_dir::verify(DataDir::new(&candidate), progress);
+            report.add(checked);
+            folders.extend(folder);
         }
-        if candidate.join(STORE_KEY).is_file() {
-            found = true;
+        if candidate.join(STORE_KEY).exists() || candidate.join(STREAMS_PREFIX).is_dir() {
+            seen = true;
             match candidate.to_str().map(Store::open) {
-                Some(Ok(opened)) => report.add(store::verify(&opened, progress).await),
+                Some(Ok(opened)) => {
+                    let (checked, followed) = store::verify(&opened, progress).await;
+                    report.add(checked);
+                    streams.extend(followed);
+                    stores += 1;
+                }
                 Some(Err(error)) => report.unchecked.push(error.to_string()),
                 None => report.unchecked.push("a folder name that is not UTF-8".into()),
             }
         }
     }
-    if !found {
+    if !seen {
         let expected = "expected node.json (a writer's folder) or SEALCAST.json (a store)";
         return Report::cannot(format!("{target} holds nothing of Sealcast: {expected}"));
+    }
+    for folder in folders.iter().filter(|_| stores > 0) {
+        pair::compare(folder, &streams, &mut report);
     }
     report
 }

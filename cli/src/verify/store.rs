@@ -1,132 +1,85 @@
 //! An object store: every stream's log followed from its first record, every segment judged.
 
 use arrow_buffer::Buffer;
-use sealcast_common::bucket::{CreateOnlyLog, Store, StoreError};
-use sealcast_common::catalog::names::{STORE_KEY, STREAMS_PREFIX, commit_key, snapshot_leaf_key};
-use sealcast_common::catalog::{Catalog, CommitRecord, Descriptor, SnapshotRoot, decode_leaf};
+use sealcast_common::bucket::{Store, StoreError};
+use sealcast_common::catalog::Descriptor;
+use sealcast_common::catalog::names::{STORE_FORMAT, STORE_KEY, STREAMS_PREFIX};
 use sealcast_common::fault::{Corruption, hex, unhex};
 use sealcast_common::integrity::{CompactRange, file_hash, range_digest};
 use sealcast_common::segment::{Expectation, decompress, verify_segment};
 use sealcast_common::wire::StoreFile;
 
+use super::files::Unread;
+use super::stream::{self, Followed};
 use super::{OnProgress, Report};
 
-pub(super) async fn verify(store: &Store, progress: OnProgress<'_>) -> Report {
-    let store_id = match store_id(store).await {
-        Ok(store_id) => store_id,
-        Err(why) => return Report::cannot(format!("{}: {why}", store.name())),
-    };
-    let streams = match store.list_folders(STREAMS_PREFIX).await {
-        Ok(streams) => streams,
-        Err(error) => return Report::cannot(error.to_string()),
-    };
+/// Verifies everything; answers the streams too, to be compared with a writer's folder.
+pub(super) async fn verify(store: &Store, progress: OnProgress<'_>) -> (Report, Vec<Followed>) {
     let mut report = Report::default();
-    for stream in streams {
-        let (catalog, hashes) = follow(store, store_id, &stream, &mut report).await;
-        snapshots(store, &stream, &hashes, &mut report).await;
-        let total = catalog.segments().count() as u64;
+    let mut followed = Vec::new();
+    let found = match find(store).await {
+        Ok(Ok(found)) => found,
+        Ok(Err(why)) => {
+            report.book(Err(why));
+            return (report, followed);
+        }
+        Err(error) => return (Report::cannot(error.to_string()), followed),
+    };
+    let (store_id, streams) = found;
+    for name in streams {
+        let stream = stream::verify(store, store_id, &name, &mut report).await;
+        let catalog = &stream.catalog;
+        let (before, total) = (report.segments, catalog.segments().count() as u64);
         for shard in catalog.shards.values() {
             let mut tree = Some(CompactRange::empty(0));
             for descriptor in &shard.segments {
                 tree = segment(store, &catalog.cluster, descriptor, tree, &mut report).await;
-                progress(report.segments, total, "segments");
+                progress(report.segments - before, total, "segments");
             }
         }
+        followed.push(stream);
     }
-    report
+    (report, followed)
 }
 
-async fn store_id(store: &Store) -> Result<[u8; 16], String> {
-    let found = store.get(STORE_KEY).await.map_err(|error| error.to_string())?;
-    let bytes = found.ok_or("no SEALCAST.json: not a store of Sealcast")?;
-    let file: StoreFile = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
-    unhex(&file.store_id).ok_or_else(|| format!("store id {:?} is no 32 hex digits", file.store_id))
-}
+type Found = ([u8; 16], Vec<String>);
 
-/// Folds the log until it ends or breaks; answers the catalog and the hash of every record.
-async fn follow(
-    store: &Store,
-    store_id: [u8; 16],
-    stream: &str,
-    report: &mut Report,
-) -> (Catalog, Vec<[u8; 32]>) {
-    let log = CreateOnlyLog::new(store.clone(), stream, commit_key);
-    let mut catalog = Catalog::empty(store_id, stream);
-    let mut hashes = vec![catalog.hash];
-    loop {
-        let key = log.key(catalog.seq + 1);
-        let object = match log.read(catalog.seq + 1).await {
-            Ok(Some(object)) => object,
-            Ok(None) => return (catalog, hashes),
-            Err(error) => {
-                report.unchecked.push(error.to_string());
-                return (catalog, hashes);
-            }
-        };
-        report.bytes += object.len() as u64;
-        let next = CommitRecord::from_object(&object)
-            .and_then(|(record, hash)| catalog.apply(&record, hash));
-        match next {
-            Ok(next) => {
-                catalog = next;
-                hashes.push(catalog.hash);
-                report.commits += 1;
-            }
-            Err(found) => {
-                report.findings.push(found.in_object(key));
-                return (catalog, hashes);
-            }
-        }
-    }
-}
-
-/// Every snapshot: signed, its leaves whole, and of the lineage that was followed.
-async fn snapshots(store: &Store, stream: &str, hashes: &[[u8; 32]], report: &mut Report) {
-    let roots = match store.list_all(&format!("{STREAMS_PREFIX}/{stream}/snap")).await {
-        Ok(roots) => roots,
-        Err(error) => {
-            report.unchecked.push(error.to_string());
-            return;
-        }
+/// The store's id and its streams. Segments that no log tells of, or logs in a store without its
+/// identity, are what is left when somebody has removed the rest.
+async fn find(store: &Store) -> Result<Result<Found, Unread>, StoreError> {
+    let bytes = store.get(STORE_KEY).await?;
+    let streams = store.list_folders(STREAMS_PREFIX).await?;
+    let bad = |found: String| {
+        let found = Corruption::new("store_file", None, "format and store id", found);
+        Ok(Err(found.in_object(STORE_KEY).into()))
     };
-    for (key, _) in roots {
-        match snapshot(store, stream, &key, hashes).await {
-            Ok(Ok(())) => {}
-            Ok(Err(found)) => report.findings.push(found.in_object(key)),
-            Err(error) => report.unchecked.push(error.to_string()),
-        }
+    if streams.is_empty() && !store.list_folders("sh").await?.is_empty() {
+        let found = Corruption::new("commit_missing", None, "the log of the segments", "no stream");
+        return Ok(Err(found.in_object(STREAMS_PREFIX).into()));
     }
-}
-
-async fn snapshot(
-    store: &Store,
-    stream: &str,
-    key: &str,
-    hashes: &[[u8; 32]],
-) -> Result<Result<(), Corruption>, StoreError> {
-    let gone = |what: &str| Corruption::new("object", None, what, "no such object");
-    let Some(object) = store.get(key).await? else { return Ok(Err(gone("the snapshot"))) };
-    let root = match SnapshotRoot::from_object(&object) {
-        Ok(root) => root,
-        Err(found) => return Ok(Err(found)),
+    let Some(bytes) = bytes else {
+        if streams.is_empty() {
+            let why = format!("{}: no {STORE_KEY}: not a store of Sealcast", store.name());
+            return Ok(Err(Unread::Cannot(why)));
+        }
+        return bad("no such object".into());
     };
-    for hash in &root.leaves {
-        let leaf_key = snapshot_leaf_key(stream, hash);
-        let Some(leaf) = store.get(&leaf_key).await? else {
-            return Ok(Err(gone("the snapshot's leaf").in_object(leaf_key)));
-        };
-        if let Err(found) = decode_leaf(&leaf, hash) {
-            return Ok(Err(found.in_object(leaf_key)));
-        }
+    let file: StoreFile = match serde_json::from_slice(&bytes) {
+        Ok(file) => file,
+        Err(error) => return bad(error.to_string()),
+    };
+    if file.format != STORE_FORMAT {
+        let why = format!("format {}, expected {STORE_FORMAT}; use another sealcast", file.format);
+        return Ok(Err(Unread::Cannot(format!("{}: {why}", store.name()))));
     }
-    // A record that could not be followed to is reported already; its snapshot cannot be compared.
-    let known = usize::try_from(root.seq).ok().and_then(|seq| hashes.get(seq));
-    Ok(match known {
-        Some(hash) if *hash != root.hash => {
-            Err(Corruption::new("commit_chain", None, hex(hash), hex(&root.hash)))
+    match unhex(&file.store_id) {
+        None => bad(format!("store id {:?}", file.store_id)),
+        Some(_) if streams.is_empty() => {
+            let why = format!("{}: no shipper has written to it yet", store.name());
+            Ok(Err(Unread::Cannot(why)))
         }
-        _ => Ok(()),
-    })
+        Some(id) => Ok(Ok((id, streams))),
+    }
 }
 
 /// One object in full. Answers the tree after it, as its own seal tells when it is sound.

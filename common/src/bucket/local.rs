@@ -65,7 +65,11 @@ fn put_durable(target: &Path, payload: &PutPayload, create: bool) -> io::Result<
     let bytes: Vec<u8> = payload.iter().flat_map(|part| part.iter().copied()).collect();
     let written = RealFiles.write_new(&staged, &bytes).and_then(|()| {
         if create {
-            std::fs::hard_link(&staged, target)?;
+            if let Err(error) = std::fs::hard_link(&staged, target) {
+                // Whoever is told "exists" may take it for stable; its maker may have died before.
+                RealFiles.sync_dir(folder)?;
+                return Err(error);
+            }
             RealFiles.remove(&staged)?;
             return RealFiles.sync_dir(folder);
         }

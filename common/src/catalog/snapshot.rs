@@ -1,7 +1,7 @@
 //! A catalog at one commit, so that a new replica boots without replaying the log.
 //!
 //! Root: signed envelope like a commit's. Leaves: content-addressed lists of descriptors, so that
-//! only the last one changes from snapshot to snapshot.
+//! only the last one of a shard changes from snapshot to snapshot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,10 +39,12 @@ pub struct SnapshotRoot {
     pub leaves: Vec<[u8; 32]>,
 }
 
-/// The descriptors of a catalog in leaves of bounded size: (hash, bytes).
+/// The descriptors of a catalog in leaves of bounded size, shard by shard, so that what one shard
+/// adds moves no other's: (hash, bytes).
 pub fn encode_leaves(catalog: &Catalog) -> Vec<([u8; 32], Vec<u8>)> {
-    let all: Vec<&Arc<Descriptor>> = catalog.segments().collect();
-    all.chunks(SNAPSHOT_LEAF_MAX)
+    let shards = catalog.shards.values();
+    shards
+        .flat_map(|shard| shard.segments.chunks(SNAPSHOT_LEAF_MAX))
         .map(|chunk| {
             let mut out = Writer::new();
             out.array(chunk.len());

@@ -159,6 +159,22 @@ fn an_empty_shard_may_be_checkpointed() {
 }
 
 #[test]
+fn what_one_shard_adds_moves_no_leaf_of_another() {
+    let catalog = fold(
+        &Catalog::empty([4; 16], "n"),
+        &record(&Catalog::empty([4; 16], "n"), CommitKind::Fence, vec![]),
+    );
+    let both = vec![descriptor(0, 0, 3), descriptor(1, 0, 2)];
+    let catalog = fold(&catalog, &record(&catalog, CommitKind::Add, both));
+    let before = encode_leaves(&catalog);
+    let catalog = fold(&catalog, &record(&catalog, CommitKind::Add, vec![descriptor(0, 3, 4)]));
+    let after = encode_leaves(&catalog);
+    assert_eq!((before.len(), after.len()), (2, 2));
+    assert_ne!(before[0], after[0]);
+    assert_eq!(before[1], after[1]);
+}
+
+#[test]
 fn a_snapshot_needs_the_writers_signature_for_every_shard() {
     let catalog = two_commits();
     let leaves = encode_leaves(&catalog);

@@ -7,13 +7,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{StreamExt as _, TryStreamExt as _};
-use sealcast_common::bucket::{Store, StoreError};
+use object_store::ObjectStoreExt as _;
+use object_store::path::Path as Key;
+use sealcast_common::bucket::Store;
 use sealcast_common::catalog::names::{STORE_KEY, commit_key, head_key, snapshot_leaf_key};
 use sealcast_common::catalog::{Catalog, CommitRecord, SnapshotRoot, decode_leaf};
 use sealcast_common::fault::{Corruption, hex, unhex};
+use sealcast_common::limits::{COMMIT_BYTES_MAX, SINGLE_PUT_BYTES_MAX};
 use sealcast_common::wire::{HeadFile, StoreFile};
 
 const LEAVES_PARALLEL: usize = 16;
+/// `SEALCAST.json` and head, bytes.
+const SMALL_BYTES_MAX: usize = 64 * 1024;
 /// A store that does not answer for so long counts as unreachable.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -28,24 +33,34 @@ pub(crate) enum Trouble {
     Fork(Corruption),
 }
 
-impl From<StoreError> for Trouble {
-    fn from(error: StoreError) -> Self {
-        Trouble::Store(error.to_string())
-    }
-}
-
 impl From<Corruption> for Trouble {
     fn from(corruption: Corruption) -> Self {
         Trouble::Bytes(corruption)
     }
 }
 
-/// `Store::get` with a bound on patience.
-pub(crate) async fn get(store: &Store, key: &str) -> Result<Option<Bytes>, Trouble> {
-    match tokio::time::timeout(PATIENCE, store.get(key)).await {
-        Ok(found) => Ok(found?),
+/// `Store::get` with a bound on patience, and on what is taken into memory.
+pub(crate) async fn get(store: &Store, key: &str, max: usize) -> Result<Option<Bytes>, Trouble> {
+    match tokio::time::timeout(PATIENCE, get_bounded(store, key, max)).await {
+        Ok(found) => found,
         Err(_) => Err(Trouble::Store(format!("no answer for {key} in {} s", PATIENCE.as_secs()))),
     }
+}
+
+async fn get_bounded(store: &Store, key: &str, max: usize) -> Result<Option<Bytes>, Trouble> {
+    let failed = |error: object_store::Error| Trouble::Store(error.to_string());
+    let answer = match store.inner().get(&Key::from(key)).await {
+        Ok(answer) => answer,
+        Err(object_store::Error::NotFound { .. }) => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let found = answer.meta.size;
+    if found > max as u64 {
+        let (expected, found) = (format!("at most {max} bytes"), format!("{found} bytes"));
+        let finding = Corruption::new("object_length", None, expected, found);
+        return Err(finding.in_object(key).into());
+    }
+    answer.bytes().await.map(Some).map_err(failed)
 }
 
 /// The catalog of the newest snapshot that passes, or the empty one.
@@ -70,7 +85,7 @@ async fn store_id(store: &Store) -> Result<[u8; 16], Trouble> {
     let bad = |found: &str| {
         Corruption::new("store_file", None, "format 1 and a store id", found).in_object(STORE_KEY)
     };
-    let Some(bytes) = get(store, STORE_KEY).await? else {
+    let Some(bytes) = get(store, STORE_KEY, SMALL_BYTES_MAX).await? else {
         return Err(bad("no such object; has a shipper written here?").into());
     };
     let file: StoreFile =
@@ -85,10 +100,10 @@ async fn from_snapshot(
     store_id: [u8; 16],
 ) -> Result<Option<Catalog>, Trouble> {
     // The head is only a hint: one that cannot be read is as good as none.
-    let head = get(store, &head_key(stream)).await?;
+    let head = get(store, &head_key(stream), SMALL_BYTES_MAX).await?;
     let head: Option<HeadFile> = head.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let Some(key) = head.and_then(|head| head.snapshot) else { return Ok(None) };
-    let Some(object) = get(store, &key).await? else {
+    let Some(object) = get(store, &key, SINGLE_PUT_BYTES_MAX).await? else {
         let missing = Corruption::new("snapshot", None, "an object", "none");
         return Err(missing.in_object(key).into());
     };
@@ -113,7 +128,7 @@ async fn check_anchor(store: &Store, root: &SnapshotRoot) -> Result<(), Trouble>
     let key = commit_key(&root.stream, root.seq);
     let expected = format!("commit {} of epoch {}", hex(&root.hash), root.epoch);
     let bad = |found: String| Corruption::new("snapshot_anchor", None, expected, found);
-    let Some(object) = get(store, &key).await? else {
+    let Some(object) = get(store, &key, COMMIT_BYTES_MAX).await? else {
         return Err(bad("no such commit".into()).in_object(key).into());
     };
     let (record, hash) =
@@ -134,7 +149,7 @@ async fn read_leaf(
     hash: [u8; 32],
 ) -> Result<Vec<sealcast_common::catalog::Descriptor>, Trouble> {
     let key = snapshot_leaf_key(stream, &hash);
-    match get(store, &key).await? {
+    match get(store, &key, SINGLE_PUT_BYTES_MAX).await? {
         Some(bytes) => Ok(decode_leaf(&bytes, &hash).map_err(|found| found.in_object(key))?),
         None => {
             let missing = Corruption::new("snapshot_leaf", None, "an object", "none");

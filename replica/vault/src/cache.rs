@@ -9,10 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use sealcast_common::bucket::Store;
 use sealcast_common::fault::Corruption;
+use sealcast_common::seams::Seams;
 use sealcast_common::segment::SegmentName;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
+use crate::VaultConfig;
 use crate::admit::{Paths, Rejected, VerifiedSegment, admit_file, admit_object};
 use crate::error::{OpenError, VaultError};
 use crate::evict::{Charge, Shelf, forget_file};
@@ -20,7 +22,6 @@ use crate::fetch::fetch_object;
 use crate::quarantine::Quarantine;
 use crate::snapshot::{Place, SegmentEntry};
 use crate::verified::VerifiedIndex;
-use crate::{VaultConfig, VaultSeams};
 
 /// Maps at most, whatever the system allows.
 const MAPS_MAX: usize = 16_384;
@@ -32,7 +33,7 @@ pub(crate) struct Cache {
     bad: PathBuf,
     budget: u64,
     store: Store,
-    seams: VaultSeams,
+    seams: Seams,
     account: Arc<AtomicU64>,
     shelf: Mutex<Shelf>,
     pub(crate) quarantine: Quarantine,
@@ -52,7 +53,7 @@ impl Cache {
     pub(crate) fn open(
         config: &VaultConfig,
         store: Store,
-        seams: VaultSeams,
+        seams: Seams,
     ) -> Result<Self, VaultError> {
         let (segments, bad) = (config.dir.join("segments"), config.dir.join("quarantine"));
         for folder in [&segments, &bad] {
@@ -229,7 +230,11 @@ impl Cache {
         let judged = tokio::task::spawn_blocking(judge).await;
         let took = self.seams.clock.monotonic().saturating_sub(start);
         metrics::histogram!("sealcast_replica_verify_seconds").record(took.as_secs_f64());
-        judged.unwrap_or_else(|error| Err(Rejected::Disk(io::Error::other(error))))
+        // Bytes that break the judge are as bad as those that fail it.
+        judged.unwrap_or_else(|error| {
+            let expected = "bytes that can be judged";
+            Err(Rejected::Bytes(Corruption::new("read", None, expected, error.to_string())))
+        })
     }
 
     /// A judged segment becomes local and stays open until others are used more.
@@ -336,7 +341,7 @@ fn local_name(entry: &SegmentEntry) -> String {
 }
 
 /// Segment files by name; leftovers of a crash are removed.
-fn scan(root: &Path, seams: &VaultSeams) -> io::Result<HashMap<String, u64>> {
+fn scan(root: &Path, seams: &Seams) -> io::Result<HashMap<String, u64>> {
     let mut found = HashMap::new();
     for shard in std::fs::read_dir(root)? {
         let shard = shard?;

@@ -16,7 +16,7 @@ use sealcast_common::catalog::names::commit_key;
 use sealcast_common::catalog::{Catalog, CommitRecord};
 use sealcast_common::fault::{Corruption, hex};
 use sealcast_common::integrity::file_hash;
-use sealcast_common::limits::SNAPSHOT_EVERY;
+use sealcast_common::limits::{COMMIT_BYTES_MAX, SNAPSHOT_EVERY};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -31,8 +31,11 @@ use crate::status::{Board, Lag};
 const SETTLING_MAX: usize = 64;
 /// Records asked for at once while catching up.
 const WINDOW_MAX: u64 = 32;
-/// Idle probes between two looks at our own position.
-const RECHECK_EVERY: u32 = 16;
+/// Between two looks at our own position, a store that was emptied or put back passes for one
+/// that has nothing new. Shorter than any staleness that is tolerated.
+const RECHECK_EVERY: Duration = Duration::from_secs(25);
+/// … and so many idle probes at most.
+const RECHECK_PROBES: u32 = 16;
 /// Attempts to fetch a new segment before the commit is published without it.
 const SETTLE_TRIES: u32 = 5;
 
@@ -62,6 +65,8 @@ pub(crate) struct Follower {
     forked: bool,
     window: u64,
     idle_probes: u32,
+    /// When our position was last seen in the log (monotonic).
+    confirmed_at: Option<Duration>,
     pace: Duration,
 }
 
@@ -82,6 +87,7 @@ impl Follower {
             forked: false,
             window: 1,
             idle_probes: 0,
+            confirmed_at: None,
             pace: Duration::from_millis(core.config.poll_min_ms),
             core,
         }
@@ -126,9 +132,9 @@ impl Follower {
         }
         let asked_at = self.core.seams.clock.monotonic();
         let records = self.read_window().await?;
-        for object in &records {
-            self.apply(object, stop)?;
-        }
+        let applied = records.iter().try_for_each(|object| self.apply(object, stop));
+        self.save_progress();
+        applied?;
         if records.len() as u64 == self.window {
             self.window = (self.window * 2).min(WINDOW_MAX);
             return Ok(false);
@@ -158,7 +164,7 @@ impl Follower {
         let first = self.last().0 + 1;
         let store = &self.core.store;
         let keys = (first..first + self.window).map(|seq| commit_key(&self.stream, seq));
-        let reads = keys.map(|key| async move { get(store, &key).await });
+        let reads = keys.map(|key| async move { get(store, &key, COMMIT_BYTES_MAX).await });
         let found = futures::future::try_join_all(reads).await?;
         metrics::counter!("sealcast_replica_probes_total").increment(1);
         Ok(found.into_iter().map_while(|object| object).collect())
@@ -187,16 +193,23 @@ impl Follower {
         self.catalog = Some(next);
         self.unsaved = Some(object.clone());
         if self.board.notes.lock().booted {
-            self.save_position();
             self.settle(seq, added, stop);
-            if seq >= self.saved_seq + SNAPSHOT_EVERY {
-                self.save_catalog();
-            }
         } else {
             self.unpublished.extend(added);
         }
         self.note_position();
         Ok(())
+    }
+
+    /// Once for all records of a window, and before queries can see what they add.
+    fn save_progress(&mut self) {
+        if self.unsaved.is_none() || !self.board.notes.lock().booted {
+            return;
+        }
+        self.save_position();
+        if self.last().0 >= self.saved_seq + SNAPSHOT_EVERY {
+            self.save_catalog();
+        }
     }
 
     fn note_position(&self) {
@@ -231,9 +244,12 @@ impl Follower {
             return Err(Trouble::Fork(finding.in_object(commit_key(&self.stream, seq + 1))));
         }
         let booted = self.board.notes.lock().booted;
+        let recent = |at| asked_at.saturating_sub(at) < RECHECK_EVERY;
         self.idle_probes = if was_idle { self.idle_probes + 1 } else { 0 };
-        if !booted || self.idle_probes >= RECHECK_EVERY {
+        let recent = self.confirmed_at.is_some_and(recent);
+        if !booted || !recent || self.idle_probes >= RECHECK_PROBES {
             let confirmed = self.confirm(seq, hash).await?;
+            self.confirmed_at = Some(asked_at);
             self.idle_probes = 0;
             if !booted {
                 self.unsaved = confirmed;
@@ -270,7 +286,7 @@ impl Follower {
             return Ok(None);
         }
         let key = commit_key(&self.stream, seq);
-        let object = get(&self.core.store, &key).await?;
+        let object = get(&self.core.store, &key, COMMIT_BYTES_MAX).await?;
         let found = object.as_ref().map(|object| file_hash(object));
         if found == Some(hash) {
             return Ok(object);
@@ -296,6 +312,8 @@ impl Follower {
                 wait
             }
             Err(_) => {
+                // One record at a time: what comes before the one that cannot be read is applied.
+                self.window = 1;
                 self.pace = (self.pace * 2).min(max);
                 self.pace
             }

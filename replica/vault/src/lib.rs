@@ -42,8 +42,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealcast_common::bucket::Store;
-use sealcast_common::clock::{Clock, OsRandom, Random, WallClock};
-use sealcast_common::durable::{Durable, RealFiles};
+use sealcast_common::seams::Seams;
 use sealcast_common::wire::Token;
 use tokio_util::sync::CancellationToken;
 
@@ -115,27 +114,6 @@ impl VaultConfig {
     }
 }
 
-/// Time, randomness and durable files, replaceable by tests.
-#[derive(Clone, Debug)]
-pub struct VaultSeams {
-    /// Wall and monotonic time.
-    pub clock: Arc<dyn Clock>,
-    /// Jitter.
-    pub random: Arc<dyn Random>,
-    /// File writes that survive a crash.
-    pub files: Arc<dyn Durable>,
-}
-
-impl Default for VaultSeams {
-    fn default() -> Self {
-        VaultSeams {
-            clock: Arc::new(WallClock::default()),
-            random: Arc::new(OsRandom),
-            files: Arc::new(RealFiles),
-        }
-    }
-}
-
 /// A handle, cheap to clone. [`Vault::run`] must be polled by somebody for anything to arrive.
 #[derive(Clone, Debug)]
 pub struct Vault {
@@ -147,7 +125,7 @@ impl Vault {
     pub async fn open(
         config: VaultConfig,
         store: Store,
-        seams: VaultSeams,
+        seams: Seams,
     ) -> Result<Vault, VaultError> {
         config.check()?;
         Ok(Vault { core: Core::open(config, store, seams)? })

@@ -10,6 +10,7 @@ use sealcast_common::bucket::Store;
 use sealcast_common::catalog::names::{STREAMS_PREFIX, is_stream_name};
 use sealcast_common::catalog::{Catalog, Descriptor};
 use sealcast_common::fault::Corruption;
+use sealcast_common::seams::Seams;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -18,28 +19,31 @@ use crate::cache::Cache;
 use crate::error::VaultError;
 use crate::follow::Follower;
 use crate::position::StreamFiles;
-use crate::snapshot::{Freshness, SegmentEntry, VaultSnapshot};
+use crate::snapshot::{Fresh, Freshness, SegmentEntry, VaultSnapshot};
 use crate::status::Board;
-use crate::{VaultConfig, VaultSeams, hints};
+use crate::{VaultConfig, hints};
 
 /// What [`crate::Vault`] is a handle of.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) config: VaultConfig,
     pub(crate) store: Store,
-    pub(crate) seams: VaultSeams,
+    pub(crate) seams: Seams,
     pub(crate) cache: Arc<Cache>,
     settled: Mutex<BTreeMap<String, Settled>>,
     /// Which stream ships a shard.
     owners: Mutex<BTreeMap<u16, String>>,
     current: watch::Sender<Arc<VaultSnapshot>>,
-    pub(crate) boards: Mutex<BTreeMap<String, Arc<Board>>>,
+    pub(crate) boards: Arc<Boards>,
     /// Catalogs loaded from the local folder, until a follower takes them.
     local: Mutex<BTreeMap<String, Catalog>>,
     /// Why the streams are not known yet.
     pub(crate) discovery: Mutex<Option<String>>,
     _lock: File,
 }
+
+/// The followed streams.
+pub(crate) type Boards = Mutex<BTreeMap<String, Arc<Board>>>;
 
 /// What queries see of one stream.
 #[derive(Debug, Default)]
@@ -53,14 +57,15 @@ impl Core {
     pub(crate) fn open(
         config: VaultConfig,
         store: Store,
-        seams: VaultSeams,
+        seams: Seams,
     ) -> Result<Arc<Self>, VaultError> {
         let failed = VaultError::folder(&config.dir);
         seams.files.create_dir(&config.dir).map_err(failed)?;
         let lock = lock_folder(&config)?;
         let cache = Arc::new(Cache::open(&config, store.clone(), seams.clone())?);
-        let nothing =
-            VaultSnapshot::new(0, BTreeMap::new(), Vec::new(), BTreeMap::new(), Arc::clone(&cache));
+        let boards = Arc::<Boards>::default();
+        let fresh = Fresh { boards: Arc::clone(&boards), streams: BTreeMap::new() };
+        let nothing = VaultSnapshot::new(0, BTreeMap::new(), Vec::new(), fresh, Arc::clone(&cache));
         let core = Arc::new(Core {
             config,
             store,
@@ -69,7 +74,7 @@ impl Core {
             settled: Mutex::default(),
             owners: Mutex::default(),
             current: watch::Sender::new(Arc::new(nothing)),
-            boards: Mutex::default(),
+            boards,
             local: Mutex::default(),
             discovery: Mutex::default(),
             _lock: lock,
@@ -191,19 +196,20 @@ impl Core {
         let positions: BTreeMap<String, u64> =
             settled.iter().map(|(name, stream)| (name.clone(), stream.seq)).collect();
         let before = self.current();
-        let freshness = positions.iter().map(|(name, seq)| {
+        let streams = positions.iter().map(|(name, seq)| {
             let board = self.board(name);
             let tail = board.notes.lock().tail;
             let tail = tail.filter(|(tail_seq, _)| tail_seq == seq).map(|(_, at)| at);
             // A newer snapshot holds whatever an older one held.
-            let earlier = before.freshness.get(name).and_then(|fresh| *fresh.complete_at.lock());
+            let earlier =
+                before.fresh.streams.get(name).and_then(|fresh| *fresh.complete_at.lock());
             let complete_at = Mutex::new(earlier.max(tail));
             (name.clone(), Freshness { board, complete_at })
         });
-        let freshness = freshness.collect();
+        let fresh = Fresh { boards: Arc::clone(&self.boards), streams: streams.collect() };
         let cache = Arc::clone(&self.cache);
         let version = before.version + 1;
-        let snapshot = VaultSnapshot::new(version, positions, segments, freshness, cache);
+        let snapshot = VaultSnapshot::new(version, positions, segments, fresh, cache);
         tracing::debug!(version, segments = snapshot.segments.len(), "snapshot published");
         metrics::gauge!("sealcast_replica_segments").set(snapshot.segments.len() as f64);
         self.current.send_replace(Arc::new(snapshot));

@@ -18,6 +18,7 @@ use crate::admit::VerifiedSegment;
 use crate::cache::Cache;
 use crate::error::OpenError;
 use crate::evict::Charge;
+use crate::publish::Boards;
 use crate::status::{Board, Lag};
 
 /// Where a segment is.
@@ -155,8 +156,16 @@ pub struct VaultSnapshot {
     pub segments: Vec<Arc<SegmentEntry>>,
     /// The clusters whose shards these are; one, usually.
     pub clusters: BTreeSet<String>,
-    pub(crate) freshness: BTreeMap<String, Freshness>,
+    pub(crate) fresh: Fresh,
     cache: Arc<Cache>,
+}
+
+/// What a snapshot knows of its own age.
+#[derive(Debug)]
+pub(crate) struct Fresh {
+    /// All streams that are followed now, also those of which it has nothing yet.
+    pub(crate) boards: Arc<Boards>,
+    pub(crate) streams: BTreeMap<String, Freshness>,
 }
 
 /// When a snapshot last held everything of one stream.
@@ -171,7 +180,7 @@ impl VaultSnapshot {
         version: u64,
         positions: BTreeMap<String, u64>,
         segments: Vec<Arc<SegmentEntry>>,
-        freshness: BTreeMap<String, Freshness>,
+        fresh: Fresh,
         cache: Arc<Cache>,
     ) -> Self {
         let mut vector = Vector::new();
@@ -182,7 +191,7 @@ impl VaultSnapshot {
             clusters.insert(last.cluster.clone());
         }
         let digest = digest(&vector, &positions);
-        VaultSnapshot { version, vector, digest, positions, segments, clusters, freshness, cache }
+        VaultSnapshot { version, vector, digest, positions, segments, clusters, fresh, cache }
     }
 
     /// Opens a segment: local → mapped; absent → fetched, verified and mapped, once for all who
@@ -195,9 +204,13 @@ impl VaultSnapshot {
         self.cache.open_entry(entry).await
     }
 
-    /// How far this snapshot may be behind the store: the worst of its streams.
+    /// How far this snapshot may be behind the store: the worst of all streams that are followed.
     pub fn lag(&self) -> Lag {
-        let lags = self.freshness.values();
+        let followed = self.fresh.boards.lock().keys().all(|n| self.fresh.streams.contains_key(n));
+        if !followed {
+            return Lag::Unknown;
+        }
+        let lags = self.fresh.streams.values();
         let lags = lags.map(|fresh| fresh.board.lag_since(*fresh.complete_at.lock()));
         lags.reduce(Lag::max).unwrap_or(Lag::Unknown)
     }
@@ -205,7 +218,7 @@ impl VaultSnapshot {
     /// A probe asked at `at` found nothing after `seq`.
     pub(crate) fn note_complete(&self, stream: &str, seq: u64, at: Duration) {
         if self.positions.get(stream) == Some(&seq)
-            && let Some(fresh) = self.freshness.get(stream)
+            && let Some(fresh) = self.fresh.streams.get(stream)
         {
             *fresh.complete_at.lock() = Some(at);
         }

@@ -246,7 +246,7 @@ impl Core {
 fn stream_status(name: &str, board: &Board, snapshot: &VaultSnapshot) -> StreamStatus {
     let last_probe_age_ms = board.probe_age_ms();
     let notes = board.notes.lock().clone();
-    let fresh = snapshot.freshness.get(name);
+    let fresh = snapshot.fresh.streams.get(name);
     StreamStatus {
         stream: name.to_owned(),
         cluster: notes.cluster,

@@ -1,6 +1,6 @@
 //! What tests need: a store filled as a shipper would, and a wrapper that counts and breaks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -196,6 +196,8 @@ pub(crate) struct Layer {
     pub(crate) keys: Mutex<Vec<String>>,
     /// Key → what is served instead of the object; `None`: not found.
     pub(crate) lies: Mutex<HashMap<String, Option<Bytes>>>,
+    /// Keys that answer with an error.
+    pub(crate) refused: Mutex<HashSet<String>>,
     pub(crate) down: AtomicBool,
 }
 
@@ -209,6 +211,7 @@ impl Layer {
             lists: AtomicU64::new(0),
             keys: Mutex::default(),
             lies: Mutex::default(),
+            refused: Mutex::default(),
             down: AtomicBool::new(false),
         });
         (Store::from_object_store(Arc::clone(&layer) as _, "layered"), layer)
@@ -228,8 +231,13 @@ impl Layer {
         self.lies.lock().insert(key.to_owned(), None);
     }
 
+    pub(crate) fn refuse(&self, key: &str) {
+        self.refused.lock().insert(key.to_owned());
+    }
+
     pub(crate) fn heal(&self) {
         self.lies.lock().clear();
+        self.refused.lock().clear();
     }
 
     /// Gets of segment objects.
@@ -270,6 +278,9 @@ impl ObjectStore for Layer {
         self.gets.fetch_add(1, Ordering::SeqCst);
         self.keys.lock().push(at.to_string());
         self.answer()?;
+        if self.refused.lock().contains(at.as_ref()) {
+            return Err(object_store::Error::Generic { store: "layer", source: "refused".into() });
+        }
         let lie = self.lies.lock().get(at.as_ref()).cloned();
         match lie {
             None => self.inner.get_opts(at, how).await,

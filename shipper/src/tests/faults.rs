@@ -1,7 +1,7 @@
 //! One bad shard stops alone, says where and why, and goes on once it is repaired.
 
 use sealcast_common::durable::{Durable as _, RealFiles};
-use sealcast_common::integrity::{Checkpoint, LocalSigner, Note};
+use sealcast_common::integrity::{Checkpoint, LocalSigner, Note, Signer as _};
 
 use super::sealed::{CLUSTER, SealedDir, flip};
 use super::stores::folder;
@@ -131,4 +131,36 @@ async fn a_missing_public_key_is_asked_for_and_a_changed_one_refused() {
     sealed.seal(0, 5);
     let reason = fault_of_once(&sealed, &store).await;
     assert!(reason.contains("check shard_key"), "{reason}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repaired_key_lets_a_refused_segment_go_on() {
+    let (_folder, store) = folder();
+    let mut sealed = SealedDir::new(1);
+    sealed.seal(0, 5);
+    let key = sealcast_common::integrity::VerifyKey {
+        name: format!("{CLUSTER}/0000"),
+        public_key: LocalSigner::from_seed("x", &[7; 32]).public_key(),
+    };
+    RealFiles.replace(&sealed.dir.public_key_file(0), key.to_text().as_bytes()).unwrap();
+    let (handle, stop) = started(crate::Config { scan_ms: 20, ..config(&sealed) }, &store).await;
+    until("a reason", || handle.health.reasons().contains_key("shard_0000")).await;
+    sealed.write_key(0);
+    until("shipped", || handle.status().lag_rows == Some(0)).await;
+    stop.cancel();
+    handle.join().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_in_the_sealed_directory_is_not_followed() {
+    let (_folder, store) = folder();
+    let mut sealed = SealedDir::new(2);
+    let file = sealed.seal(0, 5);
+    sealed.seal(1, 5);
+    let aside = sealed.root().join("aside");
+    RealFiles.rename(&file, &aside).unwrap();
+    std::os::unix::fs::symlink(&aside, &file).unwrap();
+    let reason = fault_of_once(&sealed, &store).await;
+    assert!(reason.contains("check read") && reason.contains("no regular file"), "{reason}");
+    assert_eq!(folded(&store).await.vector().into_iter().collect::<Vec<_>>(), [(1, 5)]);
 }

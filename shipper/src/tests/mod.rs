@@ -7,6 +7,7 @@ mod http;
 mod sealed;
 mod shipping;
 mod stores;
+mod witness;
 
 use std::time::Duration;
 

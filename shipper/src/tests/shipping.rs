@@ -1,6 +1,7 @@
 //! What is sealed is committed exactly once, across restarts, rivals and lost answers.
 
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use sealcast_common::catalog::names::{commit_key, head_key, segment_key};
 use sealcast_common::integrity::file_hash;
@@ -71,6 +72,15 @@ async fn a_file_event_ships_without_waiting_for_the_scan() {
     until("shipped", || handle.status().shards[0].shipped == 5).await;
     let status = handle.status();
     assert_eq!((status.lag_rows, status.lag_ms, status.epoch), (Some(0), Some(0), 1));
+    // Idle again: the last head, put late on purpose, tells of the commit.
+    let told = || async {
+        let head = store.get(&head_key("node-a")).await.unwrap()?;
+        let head: HeadFile = serde_json::from_slice(&head).unwrap();
+        (head.seq == 2).then_some(())
+    };
+    while told().await.is_none() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     stop.cancel();
     assert_eq!(handle.join().await.unwrap(), Ended::Stopped);
     let head = store.get(&head_key("node-a")).await.unwrap().unwrap();

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::RecordBatch;
 use sealcast_common::durable::{AppendFile, Durable, RealFiles};
+use sealcast_common::seams::Seams;
 use sealcast_common::segment::columns::EventColumns;
 
 use super::{Node, Place};
 use crate::testkit::Shipper;
-use crate::{OpenError, SegmentState, Vault, VaultError, VaultSeams};
+use crate::{OpenError, SegmentState, Vault, VaultError};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_fetches_nothing_again() {
@@ -190,7 +191,7 @@ async fn files_of_no_segment_are_swept_after_boot() {
 #[tokio::test]
 async fn a_folder_has_one_vault_and_settings_have_ranges() {
     let place = Place::new();
-    let open = |config| Vault::open(config, place.store.clone(), VaultSeams::default());
+    let open = |config| Vault::open(config, place.store.clone(), Seams::default());
     let first = open(place.config()).await.unwrap();
     assert!(matches!(open(place.config()).await.unwrap_err(), VaultError::InUse { .. }));
     drop(first);
@@ -251,7 +252,7 @@ async fn a_full_disk_is_an_error_and_not_a_finding() {
     let mut shipper = Shipper::start(place.store.clone()).await;
     shipper.ship(0, 30).await;
     let disk = Arc::new(FullDisk::default());
-    let seams = VaultSeams { files: Arc::clone(&disk) as _, ..VaultSeams::default() };
+    let seams = Seams { files: Arc::clone(&disk) as _, ..Seams::default() };
     let mut config = place.config();
     // Nothing is fetched ahead.
     config.cache_bytes = 0;

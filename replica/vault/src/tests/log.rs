@@ -9,11 +9,12 @@ use axum::response::sse::{Event, Sse};
 use futures::StreamExt as _;
 use sealcast_common::catalog::names::{commit_key, head_key};
 use sealcast_common::clock::ManualClock;
+use sealcast_common::seams::Seams;
 use sealcast_common::wire::{HeadFile, StreamHint, Token};
 
 use super::{LONG, Node, Place, fault};
+use crate::Lag;
 use crate::testkit::{STREAM, Shipper};
-use crate::{Lag, VaultSeams};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commits_arrive_and_nothing_lists_after_boot() {
@@ -124,7 +125,7 @@ async fn lag_is_unknown_once_the_store_is_silent() {
     let mut shipper = Shipper::start(place.store.clone()).await;
     shipper.ship(0, 5).await;
     let clock = Arc::new(ManualClock::new(1_700_000_000_000_000));
-    let seams = VaultSeams { clock: Arc::clone(&clock) as _, ..VaultSeams::default() };
+    let seams = Seams { clock: Arc::clone(&clock) as _, ..Seams::default() };
     let node = Node::with_seams(place.config(), place.store.clone(), seams).await;
     assert_eq!(node.vault.lag(), Lag::Unknown);
     node.caught_up(&shipper).await;
@@ -299,4 +300,53 @@ async fn a_hint_shortens_the_wait() {
     assert_eq!(node.vault.status().streams[0].unshipped_rows, Some(4));
     node.stop().await;
     server.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_record_that_cannot_be_read_holds_up_nothing_before_it() {
+    let place = Place::new();
+    let mut shipper = Shipper::start(place.store.clone()).await;
+    for _ in 0..20 {
+        shipper.ship(0, 1).await;
+    }
+    // Commit 1 is the fence: windows of 1, 2, 4, 8 and 16 records; the fifth meets it.
+    place.layer.refuse(&commit_key(STREAM, 20));
+    let node = place.node().await;
+    node.until(|status| status.streams.iter().any(|stream| stream.seq == 19)).await;
+    place.layer.heal();
+    node.caught_up(&shipper).await;
+    assert_eq!(node.count().await, 20);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lag_is_not_known_while_one_stream_has_not_been_read() {
+    let place = Place::new();
+    let mut shipper = Shipper::start(place.store.clone()).await;
+    shipper.ship(0, 5).await;
+    let mut config = place.config();
+    config.streams = vec![STREAM.into(), "silent".into()];
+    place.layer.refuse("st/silent/head");
+    let node = Node::start(config, place.store.clone()).await;
+    node.caught_up(&shipper).await;
+    node.booted().await;
+    assert_eq!(node.vault.lag(), Lag::Unknown);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endless_object_is_not_taken_into_memory() {
+    let place = Place::new();
+    let mut shipper = Shipper::start(place.store.clone()).await;
+    shipper.ship(0, 5).await;
+    let node = place.node().await;
+    node.caught_up(&shipper).await;
+    place.layer.hide(&commit_key(STREAM, 3));
+    shipper.ship(0, 6).await;
+    let bytes = vec![0; sealcast_common::limits::COMMIT_BYTES_MAX + 1];
+    place.layer.lies.lock().insert(commit_key(STREAM, 3), Some(bytes.into()));
+    node.until(|status| fault(status) == Some("object_length")).await;
+    place.layer.heal();
+    node.until(|status| status.not_ready.is_empty()).await;
+    node.stop().await;
 }

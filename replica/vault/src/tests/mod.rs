@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealcast_common::bucket::Store;
+use sealcast_common::seams::Seams;
 use sealcast_common::wire::Token;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::testkit::{Layer, STREAM, Shipper};
-use crate::{Vault, VaultConfig, VaultError, VaultSeams, VaultSnapshot, VaultStatus};
+use crate::{Vault, VaultConfig, VaultError, VaultSnapshot, VaultStatus};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -37,10 +38,10 @@ fn config(dir: &Path) -> VaultConfig {
 
 impl Node {
     async fn start(config: VaultConfig, store: Store) -> Node {
-        Node::with_seams(config, store, VaultSeams::default()).await
+        Node::with_seams(config, store, Seams::default()).await
     }
 
-    async fn with_seams(config: VaultConfig, store: Store, seams: VaultSeams) -> Node {
+    async fn with_seams(config: VaultConfig, store: Store, seams: Seams) -> Node {
         let vault = Vault::open(config, store, seams).await.unwrap();
         let stop = CancellationToken::new();
         let (ours, stopped) = (vault.clone(), stop.clone());
