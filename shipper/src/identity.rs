@@ -1,12 +1,11 @@
 //! Who ships what: the directory's lock, the writer's identity, our key, the store's id.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use bytes::Bytes;
-use fs4::fs_std::FileExt as _;
 use sealcast_common::bucket::{Store, StoreError};
 use sealcast_common::catalog::names::{STORE_FORMAT, STORE_KEY, is_stream_name};
 use sealcast_common::clock::Random;
@@ -30,10 +29,11 @@ pub(crate) fn lock(dir: &DataDir, files: &dyn Durable) -> Result<ShipLock, Start
     files.create_dir(dir.root()).map_err(failed)?;
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(failed)?;
-    if file.try_lock_exclusive().map_err(failed)? {
-        return Ok(ShipLock { _file: file });
+    match file.try_lock() {
+        Ok(()) => Ok(ShipLock { _file: file }),
+        Err(TryLockError::WouldBlock) => Err(StartError::Locked { dir: dir.root().to_owned() }),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
     }
-    Err(StartError::Locked { dir: dir.root().to_owned() })
 }
 
 /// `node.json`; `None` until the writer has made it.
