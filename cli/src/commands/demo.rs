@@ -137,7 +137,11 @@ async fn show(args: &DemoArgs, dir: &Path, local: &Local) -> Result<String, Fail
     line("");
     let target = dir.display().to_string();
     let report = verify(&target, &|_, _, _| {}).await;
-    line(format!("verify {target}: {}, {}", report.verdict(), super::verify::summary(&report)));
+    line(format!(
+        "verify {target} (the writer's files and the store's objects): {}, {}",
+        report.verdict(),
+        super::verify::summary(&report)
+    ));
     if report.exit_code() != 0 {
         let first = report.findings.first().map(ToString::to_string);
         let why = first.or_else(|| report.unchecked.first().cloned()).unwrap_or_default();
@@ -209,7 +213,7 @@ Go on, while this runs (data in {}):
     -d '{{"tenant":"acme","action":"user.login","actor_id":"alice","outcome":"success"}}'
   curl -s -X POST '{writer}/v1/admin/flush?wait=shipped'
   curl -s {replica}/v1/sql -H 'content-type: text/plain' \
-    -d "select time, action, actor_id from events where tenant = 'acme'"
+    -d "select time, action, outcome from events where tenant = 'acme' and actor_id = 'alice'"
   sealcast sql --replica {replica}
   python3 -c "import json,urllib.request as u; print(json.load(u.urlopen(u.Request(
     '{replica}/v1/sql', b'select outcome, count(*) from events group by 1',
