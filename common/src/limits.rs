@@ -27,6 +27,8 @@ pub const INGEST_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const INGEST_WAIT_MS_MAX: u64 = 5_000;
 /// How long a request's body may take to arrive, milliseconds.
 pub const BODY_MS_MAX: u64 = 30_000;
+/// A body that sends nothing for so long is given up, milliseconds: it holds memory from others.
+pub const BODY_STALL_MS_MAX: u64 = 4_000;
 
 /// `tenant`, bytes of UTF-8.
 pub const TENANT_BYTES_MAX: usize = 256;
@@ -124,4 +126,6 @@ const _: () = {
     assert!(REQUEST_BYTES_MAX <= SHARD_QUEUE_BYTES_MAX);
     assert!(SNAPSHOT_LEAF_MAX >= COMMIT_ADDS_MAX);
     assert!(BATCH_ROWS_MAX <= SEGMENT_ROWS_MAX);
+    // Whoever waits for memory gets it when those who stall are given up.
+    assert!(BODY_STALL_MS_MAX < INGEST_WAIT_MS_MAX && INGEST_WAIT_MS_MAX < BODY_MS_MAX);
 };

@@ -8,7 +8,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use sealcast_common::fault::Kind;
-use sealcast_common::limits::{BODY_MS_MAX, REQUEST_BYTES_MAX, REQUEST_WIRE_BYTES_MAX};
+use sealcast_common::limits::{
+    BODY_MS_MAX, BODY_STALL_MS_MAX, REQUEST_BYTES_MAX, REQUEST_WIRE_BYTES_MAX,
+};
 use sealcast_common::serve::Problem;
 
 /// zstd frames may ask for a window of this many bytes (as a power of two), no more.
@@ -97,7 +99,11 @@ pub(crate) async fn receive(body: Body) -> Result<Bytes, Problem> {
     let all = async {
         let mut stream = body.into_data_stream();
         let mut received = BytesMut::new();
-        while let Some(chunk) = stream.next().await {
+        let stall = Duration::from_millis(BODY_STALL_MS_MAX);
+        while let Some(chunk) = tokio::time::timeout(stall, stream.next())
+            .await
+            .map_err(|_| too_slow(format!("sent nothing for {BODY_STALL_MS_MAX} ms")))?
+        {
             let chunk = chunk.map_err(|error| {
                 let detail = format!("body broke off after {} bytes: {error}", received.len());
                 Problem::new(Kind::Invalid, "body_interrupted", detail)
@@ -112,12 +118,14 @@ pub(crate) async fn receive(body: Body) -> Result<Bytes, Problem> {
     };
     match tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), all).await {
         Ok(received) => received,
-        Err(_) => {
-            let detail = format!("body did not arrive within {BODY_MS_MAX} ms");
-            Err(Problem::new(Kind::Invalid, "body_too_slow", detail)
-                .status(StatusCode::REQUEST_TIMEOUT))
-        }
+        Err(_) => Err(too_slow(format!("did not arrive within {BODY_MS_MAX} ms"))),
     }
+}
+
+fn too_slow(what: String) -> Problem {
+    Problem::new(Kind::Invalid, "body_too_slow", format!("body {what}; nothing was stored"))
+        .status(StatusCode::REQUEST_TIMEOUT)
+        .hint("send smaller requests")
 }
 
 /// Reads what a refused client is still sending, within bounds: a client that only writes would

@@ -186,3 +186,26 @@ async fn unknown_routes_methods_parameters_and_keys_are_refused() {
     assert_empty(dir.path());
     writer.stop().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_stall_are_given_up_and_leave_room_for_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::start(dir.path()).await;
+    // Together they claim more memory than there is for bodies.
+    let stalled = format!(
+        "POST /v1/events HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {REQUEST_BYTES_MAX}\r\n\r\n["
+    );
+    let requests = (0..20).map(|_| writer.raw(stalled.as_bytes()));
+    let served = async {
+        for _ in 0..3 {
+            let answer = writer.post_json(&event("t", "a")).await;
+            assert_eq!(answer.status, 200, "{}", answer.text);
+        }
+    };
+    let (answers, ()) = futures::future::join(futures::future::join_all(requests), served).await;
+    let slow = answers.iter().filter(|answer| answer.contains("body_too_slow")).count();
+    assert!(slow > 0, "{answers:?}");
+    assert!(answers.iter().all(|a| a.starts_with("HTTP/1.1 408") || a.starts_with("HTTP/1.1 429")));
+    writer.stop().await.unwrap();
+}

@@ -86,6 +86,16 @@ impl Writer {
         Answer { status, headers, text: response.text().await.unwrap() }
     }
 
+    /// Sends bytes as they are and keeps the connection open; everything that comes back.
+    pub(super) async fn raw(&self, request: &[u8]) -> String {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let mut stream = tokio::net::TcpStream::connect(self.handle.http).await.unwrap();
+        stream.write_all(request).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
     pub(super) async fn get(&self, path: &str) -> Answer {
         self.send(self.client.get(format!("{}{path}", self.base))).await
     }
