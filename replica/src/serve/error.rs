@@ -8,7 +8,7 @@ use sealcast_common::serve::{Problem, suggest};
 use sealcast_vault::OpenError;
 use serde_json::json;
 
-use crate::sql::{Position, QueryError, SegmentUnavailable};
+use crate::sql::{NotBegun, Position, QueryError, SegmentUnavailable};
 
 /// Characters of an engine's message that are passed on.
 const MESSAGE_CHARS_MAX: usize = 2_000;
@@ -90,6 +90,11 @@ fn root(error: &DataFusionError) -> Problem {
         DataFusionError::External(inner) => {
             if let Some(missing) = inner.downcast_ref::<SegmentUnavailable>() {
                 return segment(missing);
+            }
+            if inner.is::<NotBegun>() {
+                return Problem::new(Kind::Unavailable, "replica_starting", inner.to_string())
+                    .retry_after(1)
+                    .hint("retry, or pass min to wait; GET /readyz says what is missing");
             }
             if let Some(corruption) = inner.downcast_ref::<Corruption>() {
                 return Problem::new(Kind::Corrupt, "segment_corrupt", corruption.to_string())

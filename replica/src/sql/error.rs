@@ -95,3 +95,14 @@ impl From<SegmentUnavailable> for DataFusionError {
         DataFusionError::External(Box::new(error))
     }
 }
+
+/// Nothing has been read yet: "no rows, complete" would be a lie.
+#[derive(Debug, thiserror::Error)]
+#[error("replica has not read every stream of the store yet")]
+pub struct NotBegun;
+
+impl From<NotBegun> for DataFusionError {
+    fn from(error: NotBegun) -> Self {
+        DataFusionError::External(Box::new(error))
+    }
+}

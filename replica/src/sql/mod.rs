@@ -21,6 +21,6 @@ mod system;
 mod table;
 
 pub use bind::Params;
-pub use error::{Position, QueryError, SegmentUnavailable};
+pub use error::{NotBegun, Position, QueryError, SegmentUnavailable};
 pub use session::{Engine, EngineError, Limits, Missing, Prepared, QueryScope};
 pub use system::{ReplicaInfo, SystemSource};

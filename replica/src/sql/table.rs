@@ -19,6 +19,7 @@ use futures::StreamExt as _;
 use sealcast_common::segment::schema::logical_schema;
 use sealcast_vault::SegmentEntry;
 
+use super::error::NotBegun;
 use super::prune::Prune;
 use super::read::Shape;
 use super::scan::SegmentScan;
@@ -136,6 +137,9 @@ impl TableProvider for EventsTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if !self.scope.snapshot.has_begun() {
+            return Err(NotBegun.into());
+        }
         let all: Vec<usize> = (0..logical_schema().fields().len()).collect();
         let projection = projection.unwrap_or(&all);
         let shape = shape(session, projection, filters)?;

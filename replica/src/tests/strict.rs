@@ -78,3 +78,18 @@ async fn allow_partial_lists_what_is_missing() {
     assert_eq!(response.headers()["sealcast-complete"], "true");
     replica.stop().await;
 }
+
+#[tokio::test]
+async fn a_replica_that_has_read_nothing_does_not_answer_no_rows() {
+    let bucket = Bucket::filled(1, 10).await;
+    let empty = tempfile::tempdir().unwrap();
+    let nowhere = empty.path().display().to_string();
+    let replica = bucket.replica_with(|config| config.store = nowhere).await;
+    for sql in ["select count(*) from events", "select action from events limit 1"] {
+        let (status, problem) = replica.refusal(&json!({ "sql": sql })).await;
+        assert_eq!((status, &problem["code"]), (503, &json!("replica_starting")), "{problem}");
+    }
+    // What it knows of itself can be asked.
+    assert_eq!(replica.rows("select count(*) from sealcast.streams").await, json!([[0]]));
+    replica.stop().await;
+}

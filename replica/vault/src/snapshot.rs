@@ -204,6 +204,13 @@ impl VaultSnapshot {
         self.cache.open_entry(entry).await
     }
 
+    /// Whether every followed stream has been read at least once, here or in an earlier life. Before
+    /// that, no rows and no answer are the same thing.
+    pub fn has_begun(&self) -> bool {
+        let read = |name: &String| self.fresh.streams.contains_key(name);
+        !self.fresh.streams.is_empty() && self.fresh.boards.lock().keys().all(read)
+    }
+
     /// How far this snapshot may be behind the store: the worst of all streams that are followed.
     pub fn lag(&self) -> Lag {
         let followed = self.fresh.boards.lock().keys().all(|n| self.fresh.streams.contains_key(n));
