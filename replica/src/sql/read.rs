@@ -40,7 +40,7 @@ pub(super) struct Shape {
     pub(super) prune: Option<Prune>,
 }
 
-/// A part of a segment: the spans whose number is `part` modulo `parts`.
+/// A part of a segment: see [`Span::is_of`].
 #[derive(Clone, Debug)]
 pub(super) struct Unit {
     pub(super) entry: Arc<SegmentEntry>,
@@ -229,12 +229,8 @@ impl Reader {
     fn plan(&self, unit: &Unit, segment: &VerifiedSegment) -> Result<VecDeque<Span>> {
         let spans = spans(segment, &self.prunes(), self.is_top())
             .map_err(|corruption| DataFusionError::External(Box::new(corruption)))?;
-        let mut spans: Vec<Span> = spans
-            .into_iter()
-            .enumerate()
-            .filter(|(i, _)| i % unit.parts == unit.part)
-            .map(|(_, span)| span)
-            .collect();
+        let mut spans: Vec<Span> =
+            spans.into_iter().filter(|span| span.is_of(unit.part, unit.parts)).collect();
         match self.descending {
             Some(true) => spans.sort_by_key(|span| std::cmp::Reverse(span.time.1)),
             Some(false) => spans.sort_by_key(|span| span.time.0),

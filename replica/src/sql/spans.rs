@@ -56,6 +56,15 @@ pub(super) struct Span {
     pub(super) sorted: bool,
 }
 
+impl Span {
+    /// Whether the span belongs to this part of its segment. Decided by the batch alone: parts are
+    /// planned at different moments, when a running top-k has ruled out different spans, and any
+    /// count over what is left would give a span to two parts or to none.
+    pub(super) fn is_of(&self, part: usize, parts: usize) -> bool {
+        self.batch % parts.max(1) == part
+    }
+}
+
 /// Consecutive rows of a segment.
 struct Stretch {
     rows: Range<usize>,
@@ -164,4 +173,25 @@ fn pick(picked: &[u32], rows: Range<usize>, first: usize) -> Rows {
     let to = picked.partition_point(|row| (*row as usize) < rows.end);
     let found = picked.get(from..to).unwrap_or_default();
     Rows::Picked(found.iter().map(|row| row - first as u32).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_span_is_of_one_part() {
+        let span = |batch, first| Span {
+            batch,
+            rows: Rows::Range(first..first + 10),
+            time: (Micros(0), Micros(1)),
+            sorted: true,
+        };
+        let all: Vec<Span> = (0..7).flat_map(|b| (0..3).map(move |i| span(b, i * 10))).collect();
+        for parts in 1..5 {
+            for span in &all {
+                assert_eq!((0..parts).filter(|part| span.is_of(*part, parts)).count(), 1);
+            }
+        }
+    }
 }

@@ -132,3 +132,30 @@ async fn limits_stop_early_and_zones_prune_batches() {
     assert!(plan.contains("columns=[tenant]"), "{plan}");
     replica.stop().await;
 }
+
+/// Parts of one segment are planned at different moments of a running top-k.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_top_k_over_a_split_segment_loses_and_doubles_nothing() {
+    const ROWS: u64 = 70_000;
+    let mut bucket = Bucket::new().await;
+    // Many tenants, times in no order: the threshold tightens step by step.
+    let events = (0..ROWS).map(|seq| {
+        let mut event = event(0, seq);
+        event.tenant = format!("tenant-{}", seq % 50);
+        event.time.0 += ((seq * 48_271) % 1_000_003) as i64 * 1_000_000;
+        event
+    });
+    bucket.ship(0, events.collect()).await;
+    let replica = bucket.replica_with(|config| config.partitions = 4).await;
+    replica.wait_visible(ROWS).await;
+    for k in [5, 300] {
+        let ordered =
+            |time: &str| format!("select {time} as t from events order by t desc limit {k}");
+        // An expression instead of the column: sorted by the engine, nothing is ruled out.
+        let wanted = replica.rows(&ordered("time + interval '0 second'")).await;
+        for _ in 0..25 {
+            assert_eq!(replica.rows(&ordered("time")).await, wanted);
+        }
+    }
+    replica.stop().await;
+}
