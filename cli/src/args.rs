@@ -33,17 +33,12 @@ pub(crate) struct Cli {
     /// Log filter, for example `info` or `sealcast_writer=debug,warn`
     #[arg(long, global = true, env = "SEALCAST_LOG", value_name = "FILTER")]
     pub(crate) log: Option<String>,
-    /// Log lines for people or as JSON
-    #[arg(long, global = true, env = "SEALCAST_LOG_FORMAT", value_enum, default_value = "text")]
-    pub(crate) log_format: LogFormatArg,
+    /// Log lines: text or json
+    #[cfg(feature = "roles")]
+    #[arg(long, global = true, env = "SEALCAST_LOG_FORMAT", default_value = "text")]
+    pub(crate) log_format: sealcast_common::serve::LogFormat,
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum LogFormatArg {
-    Text,
-    Json,
 }
 
 #[derive(Debug, Subcommand)]

@@ -80,9 +80,6 @@ pub enum RunError {
     /// The vault's folder failed.
     #[error(transparent)]
     Vault(#[from] VaultError),
-    /// The server failed.
-    #[error(transparent)]
-    Serve(#[from] ServeError),
     /// A part of the replica broke.
     #[error("replica stopped: {0}")]
     Broken(#[from] tokio::task::JoinError),
@@ -242,13 +239,8 @@ fn spawn_all(
             };
             let router = router(Arc::clone(&node));
             let serving = serve(bound, router, closing.clone(), Duration::from_millis(drain));
-            let ((), ended) = tokio::join!(draining, async {
-                let ended = serving.await;
-                // A server that fails by itself ends the role.
-                stop.cancel();
-                ended
-            });
-            Ok(ended?)
+            tokio::join!(draining, serving);
+            Ok(())
         }
     });
     tasks.spawn({

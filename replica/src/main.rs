@@ -15,20 +15,14 @@ struct Cli {
     /// Configuration file with a section [replica]
     #[arg(long, env = "SEALCAST_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// How log lines look
-    #[arg(long, env = "SEALCAST_LOG_FORMAT", value_enum, default_value_t = Lines::Text)]
-    log_format: Lines,
+    /// Log lines: text or json
+    #[arg(long, env = "SEALCAST_LOG_FORMAT", default_value = "text")]
+    log_format: LogFormat,
     /// What is logged, such as info or sealcast_replica=debug
     #[arg(long, env = "SEALCAST_LOG", default_value = "info")]
     log: String,
     #[command(flatten)]
     args: Args,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Lines {
-    Text,
-    Json,
 }
 
 #[tokio::main]
@@ -44,11 +38,9 @@ async fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> Result<(), Box<dyn std::error::Error>> {
-    let format = match cli.log_format {
-        Lines::Text => LogFormat::Text,
-        Lines::Json => LogFormat::Json,
-    };
-    init_telemetry(format, &cli.log)?;
+    // A bad filter is reported by a good one.
+    init_telemetry(cli.log_format, &cli.log)
+        .or_else(|reason| init_telemetry(cli.log_format, "info").and(Err(reason)))?;
     let config: Config = load_section("replica", cli.config.as_deref(), &cli.args)?;
     let stop = CancellationToken::new();
     let replica = start(config, Seams::default(), stop.clone()).await?;

@@ -18,7 +18,7 @@ struct Cli {
     #[arg(long, env = "SEALCAST_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// How log lines look: text or json
-    #[arg(long, env = "SEALCAST_LOG_FORMAT", default_value = "text", value_parser = log_format)]
+    #[arg(long, env = "SEALCAST_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
     /// Which log lines are written, such as info or sealcast_shipper=debug
     #[arg(long, env = "SEALCAST_LOG", default_value = "info")]
@@ -55,12 +55,4 @@ async fn run(cli: &Cli) -> Result<ExitCode, Box<dyn std::error::Error>> {
 fn refuse(error: &(impl ToString + ?Sized)) -> ExitCode {
     tracing::error!(error = error.to_string(), "shipper failed");
     ExitCode::FAILURE
-}
-
-fn log_format(text: &str) -> Result<LogFormat, String> {
-    match text {
-        "text" => Ok(LogFormat::Text),
-        "json" => Ok(LogFormat::Json),
-        _ => Err("expected text or json".into()),
-    }
 }

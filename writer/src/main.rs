@@ -16,8 +16,8 @@ struct Command {
     #[arg(long, env = "SEALCAST_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Log lines: text or json
-    #[arg(long, env = "SEALCAST_LOG_FORMAT", default_value = "text", value_parser = ["text", "json"])]
-    log_format: String,
+    #[arg(long, env = "SEALCAST_LOG_FORMAT", default_value = "text")]
+    log_format: LogFormat,
     /// Log filter, such as `info` or `sealcast_writer=debug,warn`
     #[arg(long, env = "SEALCAST_LOG", default_value = "info")]
     log: String,
@@ -38,8 +38,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(command: &Command) -> Result<(), String> {
-    let json = command.log_format == "json";
-    let format = if json { LogFormat::Json } else { LogFormat::Text };
+    let format = command.log_format;
     // A bad filter is reported by a good one.
     init_telemetry(format, &command.log)
         .or_else(|reason| init_telemetry(format, "info").and(Err(reason)))?;

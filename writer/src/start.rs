@@ -82,9 +82,6 @@ impl StartError {
 /// Why a running writer ended badly.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The HTTP server failed.
-    #[error(transparent)]
-    Serve(#[from] ServeError),
     /// A shard could not seal its tail; everything acknowledged is in its log.
     #[error("shard {shard} ended poisoned: {cause}")]
     Poisoned {
@@ -255,18 +252,17 @@ impl Running {
         let Running { node, bound, api, health, actors, drain } = self;
         let serving = serve(bound, routes(Arc::clone(&api), health.clone()), stop.clone(), drain);
         tokio::pin!(serving);
-        let served = tokio::select! {
-            served = &mut serving => served,
+        tokio::select! {
+            () = &mut serving => {}
             () = stop.cancelled() => {
                 health.not_ready("draining", "the writer is shutting down");
-                serving.await
+                serving.await;
             }
-        };
+        }
         // No request is running any more, or its time is over: the queues hold what is left.
         actors.closing.cancel();
         actors.tracker.close();
         actors.tracker.wait().await;
-        served?;
         for handle in api.router.shards() {
             if let Some(poison) = handle.view.borrow().poison.clone() {
                 return Err(RunError::Poisoned { shard: handle.shard, cause: poison.cause });

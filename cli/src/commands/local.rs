@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tokio_util::sync::CancellationToken;
 
-use super::roles::shipper_ended;
+use super::roles::{shipper_ended, writer_failure};
 use crate::client::Client;
 use crate::output::{Failure, failed};
 
@@ -40,7 +40,7 @@ impl Local {
             ..sealcast_writer::Config::default()
         };
         let writer = sealcast_writer::start(config, Default::default(), stop_writer);
-        let writer = writer.await.map_err(failed)?;
+        let writer = writer.await.map_err(|error| writer_failure(&error))?;
         let config = sealcast_shipper::Config {
             dir: dir.join("writer"),
             store: store.to_owned(),

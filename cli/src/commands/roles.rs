@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use sealcast_common::serve::{LogFormat, init_telemetry, load_section, shutdown_signal};
+use sealcast_common::serve::{init_telemetry, load_section, shutdown_signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::args::{Cli, Command, LogFormatArg};
+use crate::args::{Cli, Command};
 use crate::output::{Failure, failed};
 
 /// Logs and metrics: roles say what they do, tools and the demo only what goes wrong.
@@ -15,11 +15,7 @@ pub(crate) fn init_logs(cli: &Cli) -> Result<(), Failure> {
         Command::Dev(_) | Command::Writer(_) | Command::Shipper(_) | Command::Replica(_)
     );
     let filter = cli.log.as_deref().unwrap_or(if role { "info" } else { "warn" });
-    let format = match cli.log_format {
-        LogFormatArg::Text => LogFormat::Text,
-        LogFormatArg::Json => LogFormat::Json,
-    };
-    init_telemetry(format, filter).map_err(failed)
+    init_telemetry(cli.log_format, filter).map_err(failed)
 }
 
 /// A token that SIGTERM and Ctrl-C cancel.
@@ -39,9 +35,19 @@ pub(crate) async fn writer(
 ) -> Result<u8, Failure> {
     let config = load_section("writer", file, args).map_err(failed)?;
     let seams = sealcast_writer::Seams::default();
-    let handle = sealcast_writer::start(config, seams, stop_on_signal()).await.map_err(failed)?;
+    let handle = sealcast_writer::start(config, seams, stop_on_signal()).await;
+    let handle = handle.map_err(|error| writer_failure(&error))?;
     handle.join().await.map_err(failed)?;
     Ok(0)
+}
+
+/// Why the writer does not start, and what to do.
+pub(crate) fn writer_failure(error: &sealcast_writer::StartError) -> Failure {
+    let failure = failed(error);
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
 }
 
 pub(crate) async fn shipper(

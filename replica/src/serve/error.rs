@@ -52,7 +52,7 @@ pub(crate) fn problem(error: &QueryError) -> Problem {
                 .with("max_rows", *max_rows)
                 .hint("add LIMIT, or raise max_rows (setting: max_rows); nothing is cut silently")
         }
-        QueryError::Panicked(_) => Problem::new(Kind::Internal, "internal_error", detail)
+        QueryError::Panicked(_) => Problem::new(Kind::Internal, "internal", detail)
             .hint("the node goes on; please report the statement"),
     }
 }
@@ -85,7 +85,7 @@ fn root(error: &DataFusionError) -> Problem {
         DataFusionError::Shared(inner) => root(inner),
         DataFusionError::Collection(errors) => match errors.first() {
             Some(first) => root(first),
-            None => Problem::new(Kind::Internal, "internal_error", message),
+            None => Problem::new(Kind::Internal, "internal", message),
         },
         DataFusionError::External(inner) => {
             if let Some(missing) = inner.downcast_ref::<SegmentUnavailable>() {
@@ -100,7 +100,7 @@ fn root(error: &DataFusionError) -> Problem {
                 return Problem::new(Kind::Corrupt, "segment_corrupt", corruption.to_string())
                     .with("check", corruption.check);
             }
-            Problem::new(Kind::Internal, "internal_error", message)
+            Problem::new(Kind::Internal, "internal", message)
         }
         DataFusionError::SchemaError(schema, _) => unknown_column(schema, message),
         DataFusionError::SQL(..) => Problem::new(Kind::Invalid, "syntax_error", message),
@@ -132,7 +132,7 @@ fn root(error: &DataFusionError) -> Problem {
                 .status(StatusCode::UNPROCESSABLE_ENTITY)
                 .hint("a value does not allow what the statement does with it")
         }
-        _ => Problem::new(Kind::Internal, "internal_error", message),
+        _ => Problem::new(Kind::Internal, "internal", message),
     }
 }
 

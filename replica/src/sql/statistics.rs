@@ -138,14 +138,19 @@ impl PruningStatistics for ZoneStatistics<'_> {
 }
 
 /// Statistics of `entries` for the columns of `projection`. They are exact when every row is
-/// wanted and no segment is known to be bad: then `count(*)` and `max(time)` read no row, because
-/// the signed commits say it all.
+/// wanted and no segment is known to be bad. Then `count(*)` reads no row: a shard's own key signs
+/// how many leaves there are. `max(time)` reads none where every segment has been judged here: the
+/// bounds of the others are the shipper's word.
 pub(super) fn table_statistics(
     entries: &[Arc<SegmentEntry>],
     projection: &[usize],
     filtered: bool,
 ) -> Statistics {
-    let exact = !filtered && entries.iter().all(|e| e.state() != SegmentState::Quarantined);
+    let states: Vec<SegmentState> = entries.iter().map(|entry| entry.state()).collect();
+    let exact = !filtered && states.iter().all(|state| *state != SegmentState::Quarantined);
+    let is_judged =
+        |state: &SegmentState| matches!(state, SegmentState::Local | SegmentState::Mapped);
+    let judged = states.iter().all(is_judged);
     let rows: usize = entries.iter().map(|entry| entry.descriptor.id.rows as usize).sum();
     let bytes: u64 = entries.iter().map(|entry| entry.descriptor.bytes).sum();
     let descriptors: Vec<&Descriptor> = entries.iter().map(|e| e.descriptor.as_ref()).collect();
@@ -153,6 +158,9 @@ pub(super) fn table_statistics(
     let columns = projection.iter().map(|column| {
         let field = schema.field(*column);
         let mut column = bounds(field.name(), &descriptors);
+        if !judged {
+            column = column.to_inexact();
+        }
         if !field.is_nullable() {
             column.null_count = Precision::Exact(0);
         }

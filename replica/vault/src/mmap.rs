@@ -1,9 +1,9 @@
 //! A file as memory: the workspace's only `unsafe`, and why it is sound.
 //!
 //! Every buffer handed out owns the map, so the map outlives the last batch, wherever that batch
-//! went. The vault only maps files that it has published under a final name with mode 0400; it
-//! never writes to, truncates or reuses such a file, and eviction unlinks it, which leaves the
-//! pages to whoever still reads them.
+//! went. The vault maps a file only after it has written and synced it whole; from then on it
+//! never writes to, truncates or reuses it: it is renamed, set to mode 0400, and at last unlinked,
+//! which leaves the pages to whoever still reads them.
 #![expect(unsafe_code, reason = "mapping a file is unsafe; everything about it stays in here")]
 
 use std::fs::File;
@@ -31,7 +31,7 @@ pub(crate) fn map_file(path: &Path, charge: Arc<Charge>) -> io::Result<Buffer> {
     if file.metadata()?.len() == 0 {
         return Ok(Buffer::from(Vec::<u8>::new()));
     }
-    // SAFETY: the file is the vault's own, immutable from its rename on (see the module); nothing
+    // SAFETY: the file is the vault's own, immutable from before its first map on (see the module); nothing
     // in this process writes to it, and the folder is locked against other vaults.
     let map = unsafe { Mmap::map(&file) }?;
     let mapping = Arc::new(Mapping { map, _charge: charge });

@@ -63,15 +63,9 @@ struct Bounds {
 }
 
 /// Serves until `stop` is cancelled, then lets running requests end for at most `drain`.
-pub async fn serve(
-    bound: Bound,
-    router: Router,
-    stop: CancellationToken,
-    drain: Duration,
-) -> Result<(), ServeError> {
+pub async fn serve(bound: Bound, router: Router, stop: CancellationToken, drain: Duration) {
     let bounds = Bounds { connections: connections_max(), patience: PATIENCE };
     serve_within(bound, router, stop, drain, bounds).await;
-    Ok(())
 }
 
 async fn serve_within(
