@@ -18,34 +18,31 @@ impl Writer {
         Writer::default()
     }
 
+    #[inline]
     fn head(&mut self, major: u8, value: u64) {
         let major = major << 5;
-        let bytes = value.to_be_bytes();
+        let [a, b, c, d, e, f, g, h] = value.to_be_bytes();
+        // Every arm is one write of known length.
         match value {
-            0..=23 => self.buffer.push(major | bytes[7]),
-            24..=0xff => self.buffer.extend([major | 24, bytes[7]]),
-            0x100..=0xffff => {
-                self.buffer.push(major | 25);
-                self.buffer.extend(&bytes[6..]);
-            }
+            0..=23 => self.buffer.push(major | h),
+            24..=0xff => self.buffer.extend_from_slice(&[major | 24, h]),
+            0x100..=0xffff => self.buffer.extend_from_slice(&[major | 25, g, h]),
             0x1_0000..=0xffff_ffff => {
-                self.buffer.push(major | 26);
-                self.buffer.extend(&bytes[4..]);
+                self.buffer.extend_from_slice(&[major | 26, e, f, g, h]);
             }
-            _ => {
-                self.buffer.push(major | 27);
-                self.buffer.extend(bytes);
-            }
+            _ => self.buffer.extend_from_slice(&[major | 27, a, b, c, d, e, f, g, h]),
         }
     }
 
     /// Unsigned integer.
+    #[inline]
     pub fn uint(&mut self, value: u64) -> &mut Self {
         self.head(0, value);
         self
     }
 
     /// Signed integer.
+    #[inline]
     pub fn int(&mut self, value: i64) -> &mut Self {
         if value >= 0 {
             self.head(0, value.unsigned_abs())
@@ -56,6 +53,7 @@ impl Writer {
     }
 
     /// Byte string.
+    #[inline]
     pub fn bytes(&mut self, value: &[u8]) -> &mut Self {
         self.head(2, value.len() as u64);
         self.buffer.extend_from_slice(value);
@@ -63,6 +61,7 @@ impl Writer {
     }
 
     /// Text string.
+    #[inline]
     pub fn text(&mut self, value: &str) -> &mut Self {
         self.head(3, value.len() as u64);
         self.buffer.extend_from_slice(value.as_bytes());

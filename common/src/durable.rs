@@ -6,6 +6,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// An append-only file.
@@ -40,6 +41,15 @@ pub trait Durable: Send + Sync + fmt::Debug {
         self.write_new(&temporary, bytes)?;
         self.rename(&temporary, path)
     }
+}
+
+/// As [`Durable::replace`], readable for the owner alone from its first byte.
+pub fn replace_secret(files: &dyn Durable, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = temporary_name(path);
+    files.write_new(&temporary, b"")?;
+    fs::set_permissions(&temporary, fs::Permissions::from_mode(0o600))?;
+    files.write_new(&temporary, bytes)?;
+    files.rename(&temporary, path)
 }
 
 /// The name under which a file is written before it is renamed; leftovers end in `.tmp`.

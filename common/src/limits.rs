@@ -68,6 +68,12 @@ pub const TAIL_AGE_MS_MAX: u64 = 10_000;
 pub const SHARD_QUEUE_MAX: usize = 1_024;
 /// Bytes waiting in a shard's queue.
 pub const SHARD_QUEUE_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// The first wait before a shard whose disk failed is opened again, milliseconds.
+pub const REOPEN_MS_LEAST: u64 = 100;
+/// The longest of these waits, milliseconds.
+pub const REOPEN_MS_MAX: u64 = 5_000;
+/// Space that a full disk must have before a log is opened again, bytes.
+pub const REOPEN_BYTES_LEAST: usize = 1024 * 1024;
 /// Shards of one writer.
 pub const SHARDS_MAX: u16 = 1_024;
 
@@ -86,6 +92,9 @@ pub const SEAL_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// One commit record, bytes.
 pub const COMMIT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How far one claim may raise a stream's epoch. A claim at the end of the numbers would be the
+/// last one for ever; with this bound even 2^44 such claims are not.
+pub const EPOCH_STEP_MAX: u64 = 1 << 20;
 /// Segments added by one commit.
 pub const COMMIT_ADDS_MAX: usize = 1_024;
 /// Descriptors in one snapshot leaf.
@@ -101,6 +110,15 @@ pub const SQL_BYTES_MAX: usize = 256 * 1024;
 pub const SQL_PARAMS_MAX: usize = 1_000;
 /// Longest wait for `min=<token>`, milliseconds.
 pub const WAIT_MS_MAX: u64 = 60_000;
+
+/// A tokens file, bytes.
+pub const TOKENS_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Tokens of one file.
+pub const TOKENS_MAX: usize = 10_000;
+/// Tenants of one token: as many as a lookup by tenant may name.
+pub const TOKEN_TENANTS_MAX: usize = 4_096;
+/// How long a TLS handshake may take, milliseconds.
+pub const HANDSHAKE_MS_MAX: u64 = 10_000;
 
 const _: () = {
     assert!(EVENT_BYTES_MAX <= REQUEST_BYTES_MAX);

@@ -15,6 +15,7 @@ use futures::Stream;
 use sealcast_common::clock::Clock;
 use sealcast_common::fault::Kind;
 use sealcast_common::limits::WAIT_MS_MAX;
+use sealcast_common::serve::access::{Caller, Denied, Role, only};
 use sealcast_common::serve::{Health, Problem, probe_routes};
 use serde::Deserialize;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -24,7 +25,7 @@ use crate::status::{Board, Shipped, Status};
 use crate::writer::WriterClient;
 
 const ROUTES: &str = "GET /v1/status, GET /v1/streams/{stream}/events, POST /v1/ship, \
-                      GET /livez, GET /readyz, GET /metrics";
+                      GET /livez, GET /readyz, GET /metrics, GET /openapi.json";
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// Somebody waits for what is sealed now to be committed.
@@ -44,11 +45,12 @@ pub(crate) struct Api {
 /// All routes.
 pub(crate) fn router(api: Api, health: Health) -> Router {
     Router::new()
-        .route("/v1/status", get(status))
-        .route("/v1/streams/{stream}/events", get(events))
-        .route("/v1/ship", post(ship))
+        .route("/v1/status", only(&[Role::Admin], get(status)))
+        .route("/v1/streams/{stream}/events", only(&Role::ALL, get(events)))
+        .route("/v1/ship", only(&[Role::Admin], post(ship)))
         .with_state(api)
         .merge(probe_routes(health))
+        .merge(crate::openapi().routes())
         .fallback(|method: Method, uri: Uri| async move {
             Problem::unknown_route(&method, uri.path(), ROUTES)
         })
@@ -61,10 +63,15 @@ async fn status(State(api): State<Api>) -> Json<Status> {
     Json(api.board.read(api.clock.now()))
 }
 
+/// Hints count rows of all tenants: whoever is limited to some gets none, except to operate.
 async fn events(
     State(api): State<Api>,
+    Caller(grant): Caller,
     Path(stream): Path<String>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    if !grant.sees_details() {
+        return Err(Denied::RoleMissing(&[Role::Admin]).problem());
+    }
     let ours = api.board.listen().borrow().stream.clone();
     if ours.is_empty() {
         let detail = "the stream is not known yet: the writer has not started";

@@ -40,6 +40,7 @@ impl Shipper {
             "stream log read"
         );
         self.board.committed(&catalog);
+        self.board.store_seen(self.place.seams.clock.now());
         self.catalog = catalog;
         self.tailed = true;
         Ok(())

@@ -8,6 +8,7 @@ use sealcast_common::bucket::{AppendOutcome, CreateOnlyLog};
 use sealcast_common::catalog::{Catalog, CheckpointEntry, CommitKind, CommitRecord, Descriptor};
 use sealcast_common::fault::Corruption;
 use sealcast_common::integrity::{LocalSigner, Signer as _};
+use sealcast_common::limits::EPOCH_STEP_MAX;
 
 use crate::error::ShipError;
 use crate::place::Place;
@@ -64,7 +65,7 @@ impl Offer {
             cluster: place.node.cluster.clone(),
             stream: place.node.node.clone(),
             seq: catalog.seq + 1,
-            epoch: catalog.epoch + u64::from(kind == CommitKind::Fence),
+            epoch: catalog.epoch.saturating_add(u64::from(kind == CommitKind::Fence)),
             author: signer.public_key(),
             nonce: place.seams.random.bytes16(),
             previous: catalog.hash,
@@ -95,6 +96,13 @@ impl Offer {
         let broken = |finding| ShipError::Log(finding);
         let (record, _) = CommitRecord::from_object(&object)
             .map_err(|finding| broken(finding.in_object(log.key(seq))))?;
+        // Nobody follows such a claim, whoever made it: it fences nobody.
+        let most = self.next.epoch.saturating_add(EPOCH_STEP_MAX);
+        if record.epoch > most {
+            let (expected, found) = (format!("an epoch up to {most}"), record.epoch.to_string());
+            let finding = Corruption::new("epoch", None, expected, found);
+            return Err(broken(finding.in_object(log.key(seq))));
+        }
         let wanted = (&self.next.store_id, &self.next.stream, seq);
         if (&record.store_id, &record.stream, record.seq) == wanted {
             return Ok(Settled::Theirs(record.epoch));

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sealcast_common::limits::{COMMIT_ADDS_MAX, SNAPSHOT_EVERY};
+use sealcast_common::serve::access::{AccessArgs, AccessConfig};
 use sealcast_common::serve::{ConfigError, load_section};
 use serde::{Deserialize, Serialize};
 
@@ -69,10 +70,15 @@ pub struct Args {
     #[arg(long)]
     #[serde(skip)]
     pub once: bool,
+
+    /// Section `[access]`.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub access: AccessArgs,
 }
 
 /// The settings in force.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The writer's data directory.
@@ -96,6 +102,9 @@ pub struct Config {
     /// Ship what is sealed now, then end. A flag only.
     #[serde(skip)]
     pub once: bool,
+    /// Section `[access]`.
+    #[serde(skip)]
+    pub access: AccessConfig,
 }
 
 impl Default for Config {
@@ -111,15 +120,17 @@ impl Default for Config {
             commit_adds: 128,
             fencing: Fencing::Cas,
             once: false,
+            access: AccessConfig::default(),
         }
     }
 }
 
 impl Config {
-    /// Defaults, then `[shipper]` of `file`, then `args`.
+    /// Defaults, then `[shipper]` and `[access]` of `file`, then `args`.
     pub fn load(file: Option<&Path>, args: &Args) -> Result<Self, ConfigError> {
         let config: Config = load_section("shipper", file, args)?;
-        Ok(Config { once: args.once, ..config })
+        let access = AccessConfig::load(file, &args.access)?;
+        Ok(Config { once: args.once, access, ..config })
     }
 
     /// Whether every setting lies in its range.

@@ -48,7 +48,8 @@ pub enum RunError {
     },
     /// The store does not keep the promise that everything rests on.
     #[error(
-        "store {store} is refused: {finding}; use a store with create-only puts, or state \
+        "store {store} is refused: {finding}; use a store that keeps these promises (see \
+         `sealcast store probe`), or, if only create_only or race fail, state \
          fencing = \"external\" if you guarantee one shipper per stream yourself"
     )]
     Probe {
@@ -71,6 +72,12 @@ pub enum ShipError {
     /// The store does not answer as it should.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The probe got no clear answer.
+    #[error("store cannot be judged yet: {findings}")]
+    Probe {
+        /// What was asked, and what came.
+        findings: String,
+    },
     /// A commit may or may not stand; nothing is given up.
     #[error("commit {seq} may or may not stand: {source}; the same record is offered again")]
     Unknown {
@@ -136,7 +143,7 @@ impl ShipError {
     /// A word from a closed list: metric label and readiness reason.
     pub fn word(&self) -> &'static str {
         match self {
-            ShipError::Store(_) => "store",
+            ShipError::Store(_) | ShipError::Probe { .. } => "store",
             ShipError::Unknown { .. } => "commit_unknown",
             ShipError::Log(_) => "log",
             ShipError::File { .. } => "file",

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::judge::Grounds;
 
 /// What stops a shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
     /// Committed or sealed twice with different bytes.

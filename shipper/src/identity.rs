@@ -8,6 +8,7 @@ use std::path::Path;
 use bytes::Bytes;
 use sealcast_common::bucket::{Store, StoreError};
 use sealcast_common::catalog::names::{STORE_FORMAT, STORE_KEY, is_stream_name};
+use sealcast_common::checked;
 use sealcast_common::clock::Random;
 use sealcast_common::durable::{Durable, temporary_name};
 use sealcast_common::fault::{hex, unhex};
@@ -40,8 +41,8 @@ pub(crate) fn lock(dir: &DataDir, files: &dyn Durable) -> Result<ShipLock, Start
 pub(crate) fn read_node(dir: &DataDir) -> Result<Option<NodeFile>, RunError> {
     let path = dir.node_file();
     let Some(text) = read_if_there(&path)? else { return Ok(None) };
-    let node: NodeFile =
-        serde_json::from_str(&text).map_err(|error| unusable(&path, error.to_string()))?;
+    let node: NodeFile = checked::parse("node_file", text.as_bytes())
+        .map_err(|found| unusable(&path, found.to_string()))?;
     if node.format != DATA_FORMAT {
         let reason =
             format!("format {}, expected {DATA_FORMAT}; use a newer sealcast", node.format);
@@ -86,8 +87,7 @@ pub(crate) async fn store_id(
     let mut found = store.get(STORE_KEY).await?;
     if found.is_none() {
         let file = StoreFile { format: STORE_FORMAT, store_id: hex(&random.bytes16()) };
-        let text = serde_json::to_vec(&file).unwrap_or_default();
-        store.create(STORE_KEY, Bytes::from(text)).await?;
+        store.create(STORE_KEY, Bytes::from(checked::to_text(&file))).await?;
         found = store.get(STORE_KEY).await?;
     }
     Ok(parse_store_file(&found.unwrap_or_default()))
@@ -95,7 +95,8 @@ pub(crate) async fn store_id(
 
 fn parse_store_file(bytes: &[u8]) -> Result<[u8; 16], RunError> {
     let bad = |reason: String| RunError::Identity { object: STORE_KEY.to_owned(), reason };
-    let file: StoreFile = serde_json::from_slice(bytes).map_err(|error| bad(error.to_string()))?;
+    let file: StoreFile =
+        checked::parse("store_file", bytes).map_err(|found| bad(found.to_string()))?;
     if file.format != STORE_FORMAT {
         let hint = "use a newer sealcast";
         return Err(bad(format!("format {}, expected {STORE_FORMAT}; {hint}", file.format)));

@@ -16,9 +16,9 @@ mod identity;
 mod judge;
 mod metrics;
 mod nudge;
+mod openapi;
 mod place;
 mod position;
-mod probe;
 mod publish;
 mod run;
 mod scan;
@@ -35,8 +35,9 @@ mod tests;
 pub use config::{Args, Config, Fencing};
 pub use error::{RunError, ShipError, StartError};
 pub use fault::FaultKind;
+pub use openapi::openapi;
 pub use sealcast_common::seams::Seams;
-pub use status::{LastError, ShardFault, ShardShipping, Shipped, Status};
+pub use status::{LastError, ShardFault, ShardShipping, Shipped, Status, StoreCheck, StoreProbe};
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ use std::time::Duration;
 use sealcast_common::bucket::Store;
 use sealcast_common::clock::Clock;
 use sealcast_common::layout::DataDir;
-use sealcast_common::serve::{Health, bind, serve};
+use sealcast_common::serve::{Health, serve};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -116,7 +117,7 @@ pub async fn start(
     seams: Seams,
     stop: CancellationToken,
 ) -> Result<Handle, StartError> {
-    let store = Store::open(&config.store)?;
+    let store = Store::open_with(&config.store, Arc::clone(&seams.random))?;
     start_with_store(config, seams, store, stop).await
 }
 
@@ -128,16 +129,17 @@ pub async fn start_with_store(
     stop: CancellationToken,
 ) -> Result<Handle, StartError> {
     config.check()?;
-    let writer = config.writer.as_deref().map(WriterClient::new).transpose();
+    let writer = config.writer.as_deref().map(|url| WriterClient::new(url, config.access.peer()));
+    let writer = writer.transpose();
     let writer = writer.map_err(|error| sealcast_common::serve::ConfigError::Invalid {
         origin: "writer".into(),
         reason: error.to_string(),
     })?;
     let dir = DataDir::new(&config.dir);
     let lock = identity::lock(&dir, &*seams.files)?;
-    let bound = bind(&config.http).await?;
-    let http = bound.address;
     let health = Health::starting();
+    let bound = config.access.bind(&config.http, &seams, &health).await?;
+    let http = bound.address;
     let board = Board::new(store.name());
     let (orders, taken) = mpsc::channel(ORDERS_MAX);
     let closing = CancellationToken::new();
@@ -152,7 +154,9 @@ pub async fn start_with_store(
     let router = api::router(api, health.clone());
     let tasks = TaskTracker::new();
     tasks.spawn(serve(bound, router, closing.clone(), Duration::from_secs(2)));
-    let opening = Opening { config, seams, dir, store, writer, health: health.clone(), stop };
+    let (reasons, board_) = (health.clone(), board.clone());
+    let opening =
+        Opening { config, seams, dir, store, writer, health: reasons, board: board_, stop };
     let role = Role { opening, board: board.clone(), orders: taken, tasks, closing };
     let task = tokio::spawn(async move {
         let ended = role.run().await;

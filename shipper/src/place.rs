@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use sealcast_common::bucket::probe::{Fitness, probe};
 use sealcast_common::bucket::{CreateOnlyLog, Store};
 use sealcast_common::catalog::Catalog;
-use sealcast_common::catalog::names::commit_key;
+use sealcast_common::catalog::names::{STREAMS_PREFIX, commit_key};
 use sealcast_common::integrity::LocalSigner;
 use sealcast_common::layout::DataDir;
 use sealcast_common::seams::Seams;
@@ -15,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Config, Fencing};
 use crate::error::{RunError, ShipError};
 use crate::identity;
-use crate::probe::probe;
+use crate::status::Board;
 use crate::wait::Backoff;
 use crate::writer::WriterClient;
 
@@ -44,6 +45,7 @@ pub(crate) struct Opening {
     pub(crate) store: Store,
     pub(crate) writer: Option<WriterClient>,
     pub(crate) health: Health,
+    pub(crate) board: Board,
     pub(crate) stop: CancellationToken,
 }
 
@@ -53,8 +55,11 @@ impl Opening {
         let Some(node) = self.wait_for_node().await? else { return Ok(None) };
         let seed = identity::ship_key(&self.dir, &*self.seams.files, &*self.seams.random)?;
         let Some(store_id) = self.wait_for_store().await? else { return Ok(None) };
+        self.sweep(&node).await;
+        let log = CreateOnlyLog::new(self.store.clone(), &node.node, commit_key);
+        let log = if self.config.fencing == Fencing::External { log.careful() } else { log };
         Ok(Some(Place {
-            log: CreateOnlyLog::new(self.store.clone(), &node.node, commit_key),
+            log,
             signer: LocalSigner::from_seed(node.node.clone(), &seed),
             config: self.config,
             seams: self.seams,
@@ -110,19 +115,39 @@ impl Opening {
         }
     }
 
+    /// Judged at every start: a store may have been moved behind another gateway since.
     async fn look_at_store(&self) -> Result<Result<[u8; 16], RunError>, ShipError> {
-        match self.config.fencing {
-            Fencing::External => {
-                self.health.note("fencing", "external: the operator guarantees one shipper");
+        let external = self.config.fencing == Fencing::External;
+        let report = probe(&self.store, &*self.seams.random).await;
+        for finding in &report.findings {
+            let (check, verdict) = (finding.check.word(), finding.verdict);
+            tracing::info!(check, ?verdict, found = finding.found, "store check done");
+            crate::metrics::store_check(check, verdict);
+        }
+        self.board.probed(self.seams.clock.now(), &report, external);
+        match report.fitness(external) {
+            Fitness::Unknown => return Err(ShipError::Probe { findings: report.reason() }),
+            Fitness::Unfit => {
+                let (store, finding) = (report.store.clone(), report.reason());
+                return Ok(Err(RunError::Probe { store, finding }));
             }
-            Fencing::Cas => {
-                if let Some(finding) = probe(&self.store, &*self.seams.random).await? {
-                    let store = self.store.name().to_owned();
-                    return Ok(Err(RunError::Probe { store, finding }));
-                }
-            }
+            Fitness::Fit => {}
+        }
+        if external {
+            self.health.note("fencing", "external: the operator guarantees one shipper");
         }
         Ok(identity::store_id(&self.store, &*self.seams.random).await?)
+    }
+
+    /// What killed puts of ours left in a local store.
+    async fn sweep(&self, node: &NodeFile) {
+        let shards = node.shard_first..node.shard_first.saturating_add(node.shards);
+        let mut ours: Vec<String> = shards.map(|shard| format!("sh/{shard:04x}")).collect();
+        ours.push(format!("{STREAMS_PREFIX}/{}", node.node));
+        let swept = self.store.sweep(ours, &*self.seams.clock).await;
+        if swept > 0 {
+            tracing::info!(files = swept, "unfinished puts removed");
+        }
     }
 }
 

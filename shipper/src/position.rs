@@ -3,6 +3,7 @@
 use sealcast_common::bucket::{CreateOnlyLog, Store};
 use sealcast_common::catalog::names::{head_key, snapshot_leaf_key};
 use sealcast_common::catalog::{Catalog, CommitRecord, SnapshotRoot, decode_leaf};
+use sealcast_common::checked;
 use sealcast_common::fault::{Corruption, hex};
 use sealcast_common::wire::HeadFile;
 
@@ -27,7 +28,10 @@ pub(crate) async fn boot(
     empty: Catalog,
 ) -> Result<(Catalog, Option<SnapshotMark>), ShipError> {
     let head = store.get(&head_key(&empty.stream)).await?;
-    let head: Option<HeadFile> = head.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let head = head.and_then(|bytes| {
+        let head = checked::parse::<HeadFile>("head", &bytes);
+        head.inspect_err(|finding| tracing::warn!(%finding, "head is written anew")).ok()
+    });
     let Some(key) = head.and_then(|head| head.snapshot) else { return Ok((empty, None)) };
     match load_snapshot(store, log, &empty, &key).await {
         Ok((catalog, mark)) => Ok((catalog, Some(mark))),

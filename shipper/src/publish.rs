@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use sealcast_common::bucket::StreamIndex;
 use sealcast_common::catalog::names::{head_key, snapshot_key, snapshot_leaf_key};
 use sealcast_common::catalog::{Catalog, SnapshotRoot, encode_leaves};
+use sealcast_common::checked;
 use sealcast_common::fault::hex;
 use sealcast_common::integrity::file_hash;
 use sealcast_common::wire::{HeadFile, ShippedFile};
@@ -32,11 +34,20 @@ pub(crate) struct Publisher {
     marked: Option<u64>,
     /// The commit that head tells of, and when it was put.
     head: Option<(u64, Duration)>,
+    /// Whether the index of streams names ours.
+    announced: bool,
 }
 
 impl Publisher {
     pub(crate) fn new(place: Arc<Place>) -> Self {
-        Publisher { place, snapshot: None, leaves: HashSet::new(), marked: None, head: None }
+        Publisher {
+            place,
+            snapshot: None,
+            leaves: HashSet::new(),
+            marked: None,
+            head: None,
+            announced: false,
+        }
     }
 
     /// The snapshot that the log was booted from.
@@ -55,7 +66,7 @@ impl Publisher {
             seq: catalog.seq,
             vector: catalog.vector(),
         };
-        let text = serde_json::to_vec_pretty(&file).unwrap_or_default();
+        let text = checked::to_text(&file);
         let path = self.place.dir.shipped_file();
         let files = Arc::clone(&self.place.seams.files);
         let target = path.clone();
@@ -88,7 +99,7 @@ impl Publisher {
             hash: hex(&catalog.hash),
             snapshot: self.snapshot.as_ref().map(|mark| mark.key.clone()),
         };
-        let text = serde_json::to_vec(&head).unwrap_or_default();
+        let text = checked::to_text(&head);
         let at = self.place.seams.clock.monotonic();
         match self.place.store.put(&head_key(&catalog.stream), Bytes::from(text)).await {
             Ok(()) => self.head = Some((catalog.seq, at)),
@@ -96,6 +107,20 @@ impl Publisher {
                 tracing::warn!(%error, "head not put");
                 crate::metrics::failed("head");
                 self.head = Some((0, at + HEAD_PAUSE_AFTER_FAILURE));
+            }
+        }
+    }
+
+    /// Names the stream to replicas that run already. Once: whoever starts later lists.
+    pub(crate) async fn announce(&mut self, catalog: &Catalog) {
+        if self.announced {
+            return;
+        }
+        match StreamIndex::new(self.place.store.clone()).announce(&catalog.stream).await {
+            Ok(()) => self.announced = true,
+            Err(error) => {
+                tracing::warn!(%error, "stream not announced");
+                crate::metrics::failed("announce");
             }
         }
     }

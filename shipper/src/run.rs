@@ -44,9 +44,7 @@ impl Run {
         let mut waiting: Vec<Order> = Vec::new();
         loop {
             self.nudge.watch();
-            if let Some(lag_ms) = self.board.read(self.place.seams.clock.now()).lag_ms {
-                crate::metrics::lag(lag_ms);
-            }
+            self.measure();
             while let Ok(order) = self.orders.try_recv() {
                 waiting.push(order);
             }
@@ -77,6 +75,16 @@ impl Run {
             if self.place.stop.is_cancelled() {
                 return Ok(Ended::Stopped);
             }
+        }
+    }
+
+    fn measure(&self) {
+        let status = self.board.read(self.place.seams.clock.now());
+        if let Some(lag_ms) = status.lag_ms {
+            crate::metrics::lag(lag_ms);
+        }
+        if let Some(age_ms) = status.store_age_ms {
+            crate::metrics::store_age(age_ms);
         }
     }
 

@@ -107,8 +107,7 @@ pub(crate) fn reconcile(
 /// How a local file of a committed range differs from what is committed.
 fn differs(name: &SegmentName, shipped: &ShardCatalog) -> Option<Corruption> {
     let found = format!("{:08x} rows {}", name.rows, hex(&name.hash));
-    let at = shipped.segments.binary_search_by_key(&name.start, |segment| segment.id.start);
-    let Some(committed) = at.ok().and_then(|at| shipped.segments.get(at)) else {
+    let Some(committed) = shipped.segments.at(name.start) else {
         let expected = format!("no committed segment begins at {}", name.start);
         return Some(Corruption::new("fork", None, expected, found));
     };

@@ -123,10 +123,16 @@ impl Shipper {
         }
     }
 
+    /// The store has our last commit, at this moment.
+    pub(crate) fn seen(&mut self) {
+        self.confirmed_at = Some(self.place.seams.clock.monotonic());
+        self.board.store_seen(self.place.seams.clock.now());
+    }
+
     fn adopt(&mut self, offer: Offer) {
         let now = self.place.seams.clock.monotonic();
         let took = now.saturating_sub(offer.since);
-        self.confirmed_at = Some(now);
+        self.seen();
         crate::metrics::committed(took);
         let (seq, epoch) = (offer.next.seq, offer.next.epoch);
         match offer.kind {
@@ -157,6 +163,7 @@ impl Shipper {
         if self.owned {
             self.publisher.snapshot(&self.catalog, self.place.config.snapshot_every).await;
             self.publisher.put_head(&self.catalog, false).await;
+            self.publisher.announce(&self.catalog).await;
         }
         Ok(())
     }
@@ -171,7 +178,7 @@ impl Shipper {
                 let sealed_dir = place.dir.sealed_dir(shard);
                 let local = scan_shard(&place.dir, shard).map_err(ShipError::file(&sealed_dir))?;
                 let none = ShardCatalog::default();
-                let shipped = shipped.get(&shard).unwrap_or(&none);
+                let shipped = shipped.get(&shard).map_or(&none, |shipped| &**shipped);
                 let plan = reconcile(&place.dir, shard, &local, shipped);
                 let oldest = local.iter().find(|name| name.end() > shipped.size());
                 let written = oldest
@@ -183,7 +190,7 @@ impl Shipper {
         };
         let scanned = blocking(scan).await??;
         self.board.scanned(scanned.iter().map(|(shard, (plan, oldest))| {
-            let shipped = self.catalog.shards.get(shard).map_or(0, ShardCatalog::size);
+            let shipped = self.catalog.shards.get(shard).map_or(0, |shipped| shipped.size());
             self.shard_status(*shard, plan, shipped, *oldest)
         }));
         let mut plans = BTreeMap::new();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use sealcast_common::bucket::probe::{ProbeReport, Verdict};
 use sealcast_common::catalog::Catalog;
 use sealcast_common::clock::Micros;
 use sealcast_common::fault::Corruption;
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 use crate::fault::{Fault, FaultKind};
 
 /// `200` of `POST /v1/ship`, and what a run with `--once` did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Shipped {
     /// Commits made.
     pub commits: usize,
@@ -25,7 +26,7 @@ pub struct Shipped {
 }
 
 /// One shard in `GET /v1/status`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ShardShipping {
     /// The shard.
     pub shard: u16,
@@ -44,7 +45,7 @@ pub struct ShardShipping {
 }
 
 /// Why a shard does not ship, with the place of the evidence.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ShardFault {
     /// What stops it.
     pub kind: FaultKind,
@@ -68,7 +69,7 @@ impl ShardFault {
 }
 
 /// `200` of `GET /v1/status`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Status {
     /// `starting`, `shipping`, `waiting` (an error is being retried), `fenced`, `failed`, `stopped`.
     pub state: String,
@@ -87,14 +88,62 @@ pub struct Status {
     /// Age of the oldest sealed segment that is not committed, milliseconds; 0 when there is none,
     /// unknown until the log has been read.
     pub lag_ms: Option<u64>,
+    /// How long ago the store last answered what a turn needed, milliseconds; unknown until it has.
+    pub store_age_ms: Option<u64>,
+    /// When that was.
+    #[serde(skip)]
+    pub store_seen: Option<Micros>,
+    /// What the probe at start found.
+    pub probe: Option<StoreProbe>,
     /// What went wrong last, also when it is over.
     pub last_error: Option<LastError>,
     /// Every shard.
     pub shards: Vec<ShardShipping>,
 }
 
+/// Whether the store keeps its promises, as tried at start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct StoreProbe {
+    /// RFC 3339.
+    pub at: String,
+    /// `cas`: by the store; `external`: by the operator's word.
+    pub fencing: String,
+    /// Every check.
+    pub checks: Vec<StoreCheck>,
+}
+
+/// One promise of a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct StoreCheck {
+    /// Its name.
+    pub check: String,
+    /// Whether it was kept; `null` when the store gave no answer.
+    pub kept: Option<bool>,
+    /// What a fit store does.
+    pub expected: String,
+    /// What this one did.
+    pub found: String,
+}
+
+impl StoreProbe {
+    fn new(at: Micros, report: &ProbeReport, external: bool) -> Self {
+        let checks = report.findings.iter().map(|finding| StoreCheck {
+            check: finding.check.word().to_owned(),
+            kept: match finding.verdict {
+                Verdict::Kept => Some(true),
+                Verdict::Broken => Some(false),
+                Verdict::Unknown => None,
+            },
+            expected: finding.expected.to_owned(),
+            found: finding.found.clone(),
+        });
+        let fencing = if external { "external" } else { "cas" };
+        StoreProbe { at: at.to_rfc3339(), fencing: fencing.to_owned(), checks: checks.collect() }
+    }
+}
+
 /// Something that went wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LastError {
     /// RFC 3339.
     pub at: String,
@@ -111,7 +160,8 @@ impl Status {
         let oldest = self.shards.iter().filter_map(|shard| shard.oldest).min();
         let lag_ms = oldest.map_or(0, |oldest| now.millis_since(oldest));
         let lag_ms = self.lag_rows.map(|_| lag_ms);
-        Status { lag_ms, ..self.clone() }
+        let store_age_ms = self.store_seen.map(|seen| now.millis_since(seen));
+        Status { lag_ms, store_age_ms, ..self.clone() }
     }
 
     /// What is sent to those who listen.
@@ -161,6 +211,21 @@ impl Board {
     pub(crate) fn error(&self, at: Micros, kind: &str, message: String) {
         let error = LastError { at: at.to_rfc3339(), kind: kind.to_owned(), message };
         self.status.send_modify(|status| status.last_error = Some(error));
+    }
+
+    /// The probe has ended.
+    pub(crate) fn probed(&self, at: Micros, report: &ProbeReport, external: bool) {
+        let probe = StoreProbe::new(at, report, external);
+        self.status.send_modify(|status| status.probe = Some(probe));
+    }
+
+    /// The store has answered what a turn needed.
+    pub(crate) fn store_seen(&self, at: Micros) {
+        // Nobody who listens waits for that.
+        self.status.send_if_modified(|status| {
+            status.store_seen = Some(at);
+            false
+        });
     }
 
     /// Position and shipped sizes move together, so that a hint never tells half of it.

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sealcast_common::checked;
 use sealcast_common::fault::{Corruption, hex};
 use sealcast_common::integrity::file_hash;
 use sealcast_common::wire::ShippedFile;
@@ -32,7 +33,7 @@ impl Shipper {
         }
         let found = self.place.log.read(seq).await?.map(|object| file_hash(&object));
         if found == Some(hash) {
-            self.confirmed_at = Some(now);
+            self.seen();
             return Ok(());
         }
         let expected = format!("commit {} as it was committed; restore the store", hex(&hash));
@@ -46,7 +47,10 @@ impl Shipper {
         let place = Arc::clone(&self.place);
         let text = blocking(move || std::fs::read(place.dir.shipped_file())).await?;
         // Missing or damaged, it is made again: it is no more than a mark.
-        let told = text.ok().and_then(|text| serde_json::from_slice::<ShippedFile>(&text).ok());
+        let told = text.ok().and_then(|text| {
+            let told = checked::parse::<ShippedFile>("shipped_file", &text);
+            told.inspect_err(|found| tracing::warn!(%found, "shipped.json is written anew")).ok()
+        });
         match told.filter(|told| told.stream == self.place.node.node && told.seq > seq) {
             None => Ok(()),
             Some(told) => {

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,8 +19,11 @@ use object_store::{
     PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
-use crate::clock::{OsRandom, Random as _};
+use crate::clock::{Micros, OsRandom, Random as _};
 use crate::durable::{Durable as _, RealFiles};
+
+/// A put that takes longer than this was killed.
+pub(super) const LEFTOVER_AGE_MICROS: i64 = 3_600 * 1_000_000;
 
 /// See the module.
 #[derive(Debug)]
@@ -45,6 +49,34 @@ impl fmt::Display for LocalStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LocalStore({})", self.root.display())
     }
+}
+
+/// Removes what puts that were killed before `before` left under `folder`; answers how many.
+/// Whatever cannot be looked at or removed stays: it costs space only.
+pub(super) fn sweep(folder: &Path, before: Micros) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let mut swept = 0;
+    for entry in entries.flatten() {
+        let Ok(meta) = entry.metadata() else { continue };
+        let path = entry.path();
+        if meta.is_dir() {
+            swept += sweep(&path, before);
+        } else if meta.is_file() && is_staged(&path) && written(&meta) < before {
+            swept += usize::from(RealFiles.remove(&path).is_ok());
+        }
+    }
+    swept
+}
+
+fn written(meta: &std::fs::Metadata) -> Micros {
+    Micros(meta.mtime().saturating_mul(1_000_000))
+}
+
+/// `name#digits`, as `put_durable` makes them.
+fn is_staged(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let nonce = name.and_then(|name| name.rsplit_once('#')).map(|(_, nonce)| nonce);
+    nonce.is_some_and(|n| (1..=20).contains(&n.len()) && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Writes, syncs, links or renames, syncs the folder.

@@ -4,13 +4,12 @@
 //! back: the same bytes (they hold a nonce) are ours, other bytes are somebody else's, none means
 //! try the same bytes again, an unreadable object means unknown: keep everything and ask again.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 
 use super::{Created, Store, StoreError};
 
-const ATTEMPTS: u32 = 5;
+/// Rounds of create and read; the second and later ones cost a retry of the store's budget each.
+const ATTEMPTS: u32 = 4;
 
 /// How an append ended.
 #[derive(Debug)]
@@ -29,12 +28,20 @@ pub struct CreateOnlyLog {
     store: Store,
     key_of: fn(&str, u64) -> String,
     name: String,
+    careful: bool,
 }
 
 impl CreateOnlyLog {
     /// A log named `name`.
     pub fn new(store: Store, name: &str, key_of: fn(&str, u64) -> String) -> Self {
-        CreateOnlyLog { store, key_of, name: name.to_owned() }
+        CreateOnlyLog { store, key_of, name: name.to_owned(), careful: false }
+    }
+
+    /// For a store whose creates may replace: looks before every append, and reads back after it.
+    /// That finds what another has put before or since, not what he puts in between.
+    #[must_use]
+    pub fn careful(self) -> Self {
+        CreateOnlyLog { careful: true, ..self }
     }
 
     /// The key of entry `seq`.
@@ -49,22 +56,17 @@ impl CreateOnlyLog {
 
     /// Appends `bytes`, which must hold a nonce of this attempt, as entry `seq`.
     pub async fn append(&self, seq: u64, bytes: &Bytes) -> AppendOutcome {
-        let mut delay = Duration::from_millis(50);
         let mut last = None;
-        for _ in 0..ATTEMPTS {
-            match self.store.create(&self.key(seq), bytes.clone()).await {
-                Ok(Created::New) => return AppendOutcome::Committed,
-                Ok(Created::Exists) => {}
-                Err(error) => last = Some(error),
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                let Some(pause) = self.store.retry.pause(attempt) else { break };
+                tokio::time::sleep(pause).await;
             }
-            match self.read(seq).await {
-                Ok(Some(found)) if found == *bytes => return AppendOutcome::Committed,
-                Ok(Some(found)) => return AppendOutcome::Taken(found),
+            match self.attempt(seq, bytes).await {
+                Ok(Some(outcome)) => return outcome,
                 Ok(None) => {}
                 Err(error) => last = Some(error),
             }
-            tokio::time::sleep(delay).await;
-            delay *= 2;
         }
         AppendOutcome::Unknown(last.unwrap_or_else(|| StoreError::Operation {
             operation: "create",
@@ -75,4 +77,27 @@ impl CreateOnlyLog {
             },
         }))
     }
+
+    /// One create, judged by what stands there afterwards; `None` if nothing does.
+    async fn attempt(&self, seq: u64, bytes: &Bytes) -> Result<Option<AppendOutcome>, StoreError> {
+        if self.careful
+            && let Some(found) = self.read(seq).await?
+        {
+            return Ok(Some(judged(found, bytes)));
+        }
+        let created = self.store.create(&self.key(seq), bytes.clone()).await;
+        if matches!(created, Ok(Created::New)) && !self.careful {
+            return Ok(Some(AppendOutcome::Committed));
+        }
+        let found = self.read(seq).await?;
+        match (found, created) {
+            (Some(found), _) => Ok(Some(judged(found, bytes))),
+            (None, Err(error)) => Err(error),
+            (None, Ok(_)) => Ok(None),
+        }
+    }
+}
+
+fn judged(found: Bytes, ours: &Bytes) -> AppendOutcome {
+    if found == *ours { AppendOutcome::Committed } else { AppendOutcome::Taken(found) }
 }

@@ -1,15 +1,27 @@
 //! Object stores: opened by URL, read by key, written create-only.
+//!
+//! Reading order: here (what roles ask of a store), `local` (folders), `remote` (providers by URL),
+//! `retry` and `patient` (the one policy of trying again), `flight` (one fetch per object), `log`
+//! (numbered create-only records), `streams` (the index of streams), [`probe`] (is it fit?).
 
+mod flight;
 mod local;
 mod log;
+mod patient;
+pub mod probe;
+mod remote;
+mod retry;
+mod streams;
 
 #[cfg(test)]
 mod tests;
 
 pub use log::{AppendOutcome, CreateOnlyLog};
+pub use retry::{RESERVE, time_limit};
+pub use streams::StreamIndex;
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -18,7 +30,11 @@ use object_store::path::Path as Key;
 use object_store::prefix::PrefixStore;
 use object_store::{ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload};
 
+use crate::clock::{Clock, Micros, OsRandom, Random};
 use crate::limits::SINGLE_PUT_BYTES_MAX;
+use flight::Flights;
+use patient::Patient;
+use retry::Retry;
 
 const PART_BYTES: usize = 16 * 1024 * 1024;
 
@@ -59,6 +75,10 @@ pub enum Created {
 pub struct Store {
     inner: Arc<dyn ObjectStore>,
     name: String,
+    /// Where it lies, if it is a folder.
+    folder: Option<PathBuf>,
+    retry: Arc<Retry>,
+    flights: Arc<Flights>,
 }
 
 impl fmt::Debug for Store {
@@ -72,14 +92,19 @@ impl Store {
     /// `az://`, `https://`. Credentials and endpoints come from the provider's usual environment
     /// (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, `AWS_ALLOW_HTTP` …).
     pub fn open(location: &str) -> Result<Self, StoreError> {
+        Self::open_with(location, Arc::new(OsRandom))
+    }
+
+    /// The same, with the moments of retries from `random`.
+    pub fn open_with(location: &str, random: Arc<dyn Random>) -> Result<Self, StoreError> {
         let failed = |reason: String| StoreError::Open { url: location.to_owned(), reason };
         if location.is_empty() {
             return Err(failed("a folder or a URL is expected".into()));
         }
         let url = match location.split_once("://") {
-            None => return Self::open_folder(Path::new(location)).map_err(failed),
+            None => return Self::open_folder(Path::new(location), random).map_err(failed),
             Some(("file", path)) => {
-                return Self::open_folder(Path::new(path)).map_err(failed);
+                return Self::open_folder(Path::new(path), random).map_err(failed);
             }
             Some(_) => url::Url::parse(location).map_err(|error| failed(error.to_string()))?,
         };
@@ -89,25 +114,56 @@ impl Store {
             return Err(failed(format!("unknown scheme {:?}; {expected}", url.scheme())));
         }
         let environment = std::env::vars().map(|(name, value)| (name.to_ascii_lowercase(), value));
-        let (store, prefix) = object_store::parse_url_opts(&url, environment)
+        let retry = Retry::new(random);
+        let (inner, prefix) = remote::open(&url, environment.collect(), Arc::clone(&retry))
             .map_err(|error| failed(error.to_string()))?;
         let name = format!("{}://{}{}", url.scheme(), url.host_str().unwrap_or(""), url.path());
+        let inner: Arc<dyn ObjectStore> = Arc::new(Patient { inner, retry: Arc::clone(&retry) });
         let inner: Arc<dyn ObjectStore> = if prefix.as_ref().is_empty() {
-            Arc::from(store)
+            inner
         } else {
-            Arc::new(PrefixStore::new(store, prefix))
+            Arc::new(PrefixStore::new(inner, prefix))
         };
-        Ok(Store { inner, name })
+        Ok(Store::made(inner, name, None, retry))
     }
 
-    fn open_folder(path: &Path) -> Result<Self, String> {
+    fn made(
+        inner: Arc<dyn ObjectStore>,
+        name: String,
+        folder: Option<PathBuf>,
+        retry: Arc<Retry>,
+    ) -> Self {
+        Store { inner, name, folder, retry, flights: Arc::default() }
+    }
+
+    /// No time limits and no retries here: a call to the kernel cannot be taken back, and a disk
+    /// that failed fails again.
+    fn open_folder(path: &Path, random: Arc<dyn Random>) -> Result<Self, String> {
         let store = local::LocalStore::open(path).map_err(|error| error.to_string())?;
-        Ok(Store { inner: Arc::new(store), name: path.display().to_string() })
+        let (name, folder) = (path.display().to_string(), Some(path.to_owned()));
+        Ok(Store::made(Arc::new(store), name, folder, Retry::new(random)))
     }
 
-    /// Wraps a store: tests count, delay and break it this way.
+    /// Wraps a store as it is: tests count, delay and break it this way.
     pub fn from_object_store(inner: Arc<dyn ObjectStore>, name: &str) -> Self {
-        Store { inner, name: name.to_owned() }
+        Store::made(inner, name.to_owned(), None, Retry::new(Arc::new(OsRandom)))
+    }
+
+    /// The same store with the time limits and the budgeted retries of a remote one.
+    #[must_use]
+    pub fn patient(self, random: Arc<dyn Random>) -> Self {
+        let retry = Retry::new(random);
+        let inner = Arc::new(Patient { inner: self.inner, retry: Arc::clone(&retry) });
+        Store::made(inner, self.name, self.folder, retry)
+    }
+
+    /// Removes temporary files that killed puts left in the folders `prefixes` of a local store,
+    /// if they are older than an hour. Answers how many. Other stores have none.
+    pub async fn sweep(&self, prefixes: Vec<String>, clock: &dyn Clock) -> usize {
+        let Some(root) = self.folder.clone() else { return 0 };
+        let before = Micros(clock.now().0.saturating_sub(local::LEFTOVER_AGE_MICROS));
+        let swept = move || prefixes.iter().map(|p| local::sweep(&root.join(p), before)).sum();
+        tokio::task::spawn_blocking(swept).await.unwrap_or(0)
     }
 
     /// The wrapped store.
@@ -120,8 +176,13 @@ impl Store {
         &self.name
     }
 
-    /// The object's bytes; `None` if there is none.
+    /// The object's bytes; `None` if there is none. Who asks while the same object is on its way
+    /// to another gets that answer.
     pub async fn get(&self, key: &str) -> Result<Option<Bytes>, StoreError> {
+        self.flights.join(key, || self.fetch(key)).await
+    }
+
+    async fn fetch(&self, key: &str) -> Result<Option<Bytes>, StoreError> {
         let failed = failure("get", key);
         match self.inner.get(&Key::from(key)).await {
             Ok(found) => found.bytes().await.map(Some).map_err(failed),

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use super::descriptor::Descriptor;
 use super::record::{CheckpointEntry, CommitKind, CommitRecord};
+use super::segments::Segments;
 use crate::fault::{Corruption, hex};
 use crate::integrity::{Checkpoint, Note, VerifyKey, empty_root, shard_origin};
+use crate::limits::EPOCH_STEP_MAX;
 
 /// One shard's shipped segments, in order, without gaps from 0.
 #[derive(Clone, Debug, Default)]
 pub struct ShardCatalog {
     /// Ascending by start.
-    pub segments: Vec<Arc<Descriptor>>,
+    pub segments: Segments,
     /// The signed state after the last one.
     pub checkpoint: Option<CheckpointEntry>,
 }
@@ -41,8 +43,8 @@ pub struct Catalog {
     pub epoch: u64,
     /// The owner of the epoch.
     pub author: [u8; 32],
-    /// By shard.
-    pub shards: BTreeMap<u16, ShardCatalog>,
+    /// By shard; shared with the catalogs before and after, which differ in few.
+    pub shards: BTreeMap<u16, Arc<ShardCatalog>>,
 }
 
 impl Catalog {
@@ -78,8 +80,10 @@ impl Catalog {
         next.hash = hash;
         match record.kind {
             CommitKind::Fence => {
-                let expected = format!("an epoch above {}", self.epoch);
-                check("epoch", record.epoch > self.epoch, &expected, record.epoch)?;
+                let most = self.epoch.saturating_add(EPOCH_STEP_MAX);
+                let expected = format!("an epoch above {} and up to {most}", self.epoch);
+                let follows = record.epoch > self.epoch && record.epoch <= most;
+                check("epoch", follows, &expected, record.epoch)?;
                 next.epoch = record.epoch;
                 next.author = record.author;
                 next.cluster.clone_from(&record.cluster);
@@ -95,7 +99,7 @@ impl Catalog {
         check("cluster", cluster_kept, &self.cluster, &record.cluster)?;
         check("removes", record.removes.is_empty(), "no removes in this version", "some")?;
         for add in &record.adds {
-            let shard = next.shards.entry(add.id.shard).or_default();
+            let shard = Arc::make_mut(next.shards.entry(add.id.shard).or_default());
             let expected = format!("shard {} continued at {}", add.id.shard, shard.size());
             check("contiguity", add.id.start == shard.size(), &expected, add.id.start)?;
             shard.segments.push(Arc::new(add.clone()));
@@ -124,7 +128,7 @@ impl Catalog {
             check("checkpoint", listed, &expected, "none")?;
         }
         for (shard, entry) in &record.checkpoints {
-            let catalog = self.shards.entry(*shard).or_default();
+            let catalog = Arc::make_mut(self.shards.entry(*shard).or_default());
             let last = catalog.segments.last();
             let (size, root) = last.map_or((0, empty_root()), |s| (s.end(), s.root_after));
             check("checkpoint", entry.size == size, &format!("size {size}"), entry.size)?;

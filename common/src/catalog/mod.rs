@@ -1,12 +1,14 @@
 //! What has been shipped: commit records, and the catalog that they add up to.
 //!
 //! Reading order: `names` (object keys), `descriptor` (one segment), `record` (one commit, signed),
-//! `fold` (commits → catalog, every invariant), `snapshot` (a catalog at one commit, for boot).
+//! `segments` (a shard's list), `fold` (commits → catalog, every invariant), `snapshot` (a catalog
+//! at one commit, for boot).
 
 mod descriptor;
 mod fold;
 pub mod names;
 mod record;
+mod segments;
 mod snapshot;
 
 #[cfg(test)]
@@ -15,4 +17,5 @@ mod tests;
 pub use descriptor::{Descriptor, SegmentId};
 pub use fold::{Catalog, ShardCatalog};
 pub use record::{CheckpointEntry, CommitKind, CommitRecord, seal_envelope, unseal_envelope};
+pub use segments::Segments;
 pub use snapshot::{SnapshotRoot, decode_leaf, encode_leaves};

@@ -8,11 +8,18 @@ pub const STORE_KEY: &str = "SEALCAST.json";
 pub const STORE_FORMAT: u32 = 1;
 /// All streams lie under here.
 pub const STREAMS_PREFIX: &str = "st";
+/// The folder of the index of streams.
+pub const STREAM_INDEX_PREFIX: &str = "streams";
 
 /// Whether `name` may be a stream: 1 to 64 of `a-z`, `0-9`, `-`.
 pub fn is_stream_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+/// One entry of the index of streams; not under [`STREAMS_PREFIX`], where every folder is a stream.
+pub fn stream_index_key(number: u64) -> String {
+    format!("{STREAM_INDEX_PREFIX}/{number:020}")
 }
 
 /// One commit record.

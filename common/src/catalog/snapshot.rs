@@ -42,19 +42,20 @@ pub struct SnapshotRoot {
 /// The descriptors of a catalog in leaves of bounded size, shard by shard, so that what one shard
 /// adds moves no other's: (hash, bytes).
 pub fn encode_leaves(catalog: &Catalog) -> Vec<([u8; 32], Vec<u8>)> {
-    let shards = catalog.shards.values();
-    shards
-        .flat_map(|shard| shard.segments.chunks(SNAPSHOT_LEAF_MAX))
-        .map(|chunk| {
+    let mut leaves = Vec::new();
+    for shard in catalog.shards.values() {
+        let mut left = shard.segments.iter();
+        while left.len() > 0 {
             let mut out = Writer::new();
-            out.array(chunk.len());
-            for descriptor in chunk {
+            out.array(left.len().min(SNAPSHOT_LEAF_MAX));
+            for descriptor in left.by_ref().take(SNAPSHOT_LEAF_MAX) {
                 descriptor.write(&mut out);
             }
             let bytes = out.finish();
-            (file_hash(&bytes), bytes)
-        })
-        .collect()
+            leaves.push((file_hash(&bytes), bytes));
+        }
+    }
+    leaves
 }
 
 /// Reads a leaf and compares its hash.
@@ -178,7 +179,7 @@ impl SnapshotRoot {
             hash: self.hash,
             epoch: self.epoch,
             author: self.author,
-            shards,
+            shards: shards.into_iter().map(|(shard, c)| (shard, Arc::new(c))).collect(),
         })
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::clock::Micros;
 use crate::integrity::{Checkpoint, LocalSigner, Note, Signer, VerifyKey, empty_root};
+use crate::limits::EPOCH_STEP_MAX;
 
 fn descriptor(shard: u16, start: u64, rows: u32) -> Descriptor {
     Descriptor {
@@ -183,4 +184,43 @@ fn a_snapshot_needs_the_writers_signature_for_every_shard() {
     let mut root = SnapshotRoot::new(&catalog, &leaves);
     root.checkpoints.remove(&1);
     assert_eq!(root.into_catalog(descriptors).unwrap_err().check, "checkpoint");
+}
+
+#[test]
+fn a_claim_cannot_use_up_the_epochs() {
+    let catalog = two_commits();
+    for (step, holds) in [(1, true), (EPOCH_STEP_MAX, true), (EPOCH_STEP_MAX + 1, false)] {
+        let mut claim = record(&catalog, CommitKind::Fence, vec![]);
+        claim.epoch = catalog.epoch + step;
+        assert_eq!(catalog.apply(&claim, [0; 32]).is_ok(), holds, "{step}");
+    }
+    let mut last = record(&catalog, CommitKind::Fence, vec![]);
+    last.epoch = u64::MAX;
+    assert_eq!(catalog.apply(&last, [0; 32]).unwrap_err().check, "epoch");
+}
+
+#[test]
+fn copies_of_a_long_list_share_it_and_behave_like_a_vector() {
+    let mut segments = Segments::default();
+    let mut plain = Vec::new();
+    let mut before = segments.clone();
+    for start in 0..1_000u64 {
+        before = segments.clone();
+        segments.push(std::sync::Arc::new(descriptor(0, start * 10, 10)));
+        plain.push(start * 10);
+        assert_eq!((segments.len(), before.len()), (plain.len(), plain.len() - 1));
+        assert_eq!(segments.last().unwrap().id.start, start * 10);
+    }
+    assert!(segments.shares_chunks_with(&before), "a commit copies a few hundred entries at most");
+    let starts = |list: &Segments| list.iter().map(|s| s.id.start).collect::<Vec<_>>();
+    assert_eq!(starts(&segments), plain);
+    for (index, start) in plain.iter().enumerate() {
+        assert_eq!(segments.get(index).unwrap().id.start, *start);
+        assert_eq!(segments.at(*start).unwrap().id.start, *start);
+        assert!(segments.at(start + 1).is_none());
+        assert_eq!(segments.iter().nth(index).unwrap().id.start, *start);
+        assert_eq!(segments.iter().skip(index).len(), plain.len() - index);
+    }
+    assert!(segments.get(1_000).is_none() && segments.iter().nth(1_000).is_none());
+    assert!(segments.starts_with(&before) && !before.starts_with(&segments));
 }

@@ -14,6 +14,8 @@ pub use merkle::{CompactRange, Hash, empty_root, leaf_hash, node_hash, range_dig
 pub use note::{Checkpoint, Note, NoteError, VerifyKey};
 pub use signer::{LocalSigner, Signer, SignerError, verify_detached};
 
+use std::sync::LazyLock;
+
 use sha2::{Digest as _, Sha256};
 
 /// BLAKE3 of a whole file or object.
@@ -39,7 +41,9 @@ pub fn short_digest(domain: &str, bytes: &[u8]) -> u64 {
 
 /// Domain-separated 256-bit digest.
 pub fn keyed_digest(domain: &str, bytes: &[u8]) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new_derive_key("sealcast 2026-12 digest v1");
+    static KEYED: LazyLock<blake3::Hasher> =
+        LazyLock::new(|| blake3::Hasher::new_derive_key("sealcast 2026-12 digest v1"));
+    let mut hasher = KEYED.clone();
     hasher.update(&(domain.len() as u64).to_le_bytes());
     hasher.update(domain.as_bytes());
     hasher.update(bytes);

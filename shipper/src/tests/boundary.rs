@@ -1,4 +1,4 @@
-//! Starting and refusing to start: locks, stores that cannot be trusted, a writer that is late.
+//! Starting and refusing to start: locks, settings, a writer that is late.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -6,24 +6,9 @@ use sealcast_common::durable::{Durable as _, RealFiles};
 use tokio_util::sync::CancellationToken;
 
 use super::sealed::SealedDir;
-use super::stores::{Behaviour, folder, odd};
-use super::{config, folded, once, started, until};
-use crate::{Config, Ended, Fencing, RunError, Seams, StartError, start, start_with_store};
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_store_without_create_only_is_refused_unless_the_operator_vouches() {
-    let (_folder, plain) = folder();
-    let (store, _) = odd(&plain, Behaviour { ignore_create: true, ..Behaviour::default() });
-    let mut sealed = SealedDir::new(1);
-    sealed.seal(0, 5);
-    let refused = once(&sealed, &store).await.unwrap_err();
-    assert!(matches!(refused, RunError::Probe { .. }), "{refused}");
-    assert!(refused.to_string().contains("fencing = \"external\""), "{refused}");
-    let vouched = Config { fencing: Fencing::External, once: true, ..config(&sealed) };
-    let ended = started(vouched, &store).await.0.join().await.unwrap();
-    assert_eq!(ended.exit_code(), 0);
-    assert_eq!(folded(&plain).await.vector()[&0], 5);
-}
+use super::stores::folder;
+use super::{config, once, started, until};
+use crate::{Config, Ended, Seams, StartError, start, start_with_store};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_shipper_works_on_a_directory() {

@@ -1,9 +1,12 @@
 //! The shipper through what its users touch: a directory, a store, HTTP, how it ends.
 
 mod boundary;
+mod budget;
 mod crash;
 mod faults;
 mod http;
+mod points;
+mod probe;
 mod sealed;
 mod shipping;
 mod stores;

@@ -14,6 +14,8 @@ use sealcast_common::segment::{Row, SealRequest, SegmentName, encode_segment};
 use sealcast_common::wire::{NodeFile, ShippedFile};
 use tempfile::TempDir;
 
+use super::stores::fast_temp;
+
 pub(super) const CLUSTER: &str = "test";
 
 /// Seals what it is told to.
@@ -26,7 +28,7 @@ pub(super) struct SealedDir {
 
 impl SealedDir {
     pub(super) fn new(shards: u16) -> Self {
-        let temp = TempDir::new().unwrap();
+        let temp = fast_temp();
         let dir = DataDir::new(temp.path());
         let node = NodeFile {
             format: DATA_FORMAT,
@@ -115,7 +117,7 @@ impl SealedDir {
 
     /// The same directory on another machine: everything but the shipper's own files.
     pub(super) fn copy(&self) -> SealedDir {
-        let temp = TempDir::new().unwrap();
+        let temp = fast_temp();
         copy_tree(self.root(), temp.path());
         let names = (0..self.signers.len() as u16).map(|shard| shard_origin(CLUSTER, shard));
         SealedDir {

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use sealcast_common::catalog::names::{commit_key, head_key, segment_key};
+use sealcast_common::checked;
 use sealcast_common::integrity::file_hash;
 use sealcast_common::segment::{Expectation, SegmentName, compress, decompress, verify_segment};
 use sealcast_common::wire::HeadFile;
@@ -57,7 +58,7 @@ async fn a_restart_goes_on_in_a_new_epoch_and_uploads_nothing_twice() {
     assert_eq!(first.author, second.author, "the key is kept");
     assert_eq!(second.vector().into_iter().collect::<Vec<_>>(), sealed.vector());
     assert_eq!(seen.segment_puts.load(SeqCst), 3);
-    assert_eq!(seen.lists.load(SeqCst), 0, "the shipper never lists");
+    assert_eq!(seen.lists.load(SeqCst), 2, "one for the probe of each start, none afterwards");
     once(&sealed, &store).await.unwrap();
     assert_eq!(folded(&plain).await.seq, second.seq, "nothing to ship, nothing claimed");
 }
@@ -75,7 +76,7 @@ async fn a_file_event_ships_without_waiting_for_the_scan() {
     // Idle again: the last head, put late on purpose, tells of the commit.
     let told = || async {
         let head = store.get(&head_key("node-a")).await.unwrap()?;
-        let head: HeadFile = serde_json::from_slice(&head).unwrap();
+        let head: HeadFile = checked::parse("head", &head).unwrap();
         (head.seq == 2).then_some(())
     };
     while told().await.is_none() {
@@ -84,7 +85,7 @@ async fn a_file_event_ships_without_waiting_for_the_scan() {
     stop.cancel();
     assert_eq!(handle.join().await.unwrap(), Ended::Stopped);
     let head = store.get(&head_key("node-a")).await.unwrap().unwrap();
-    let head: HeadFile = serde_json::from_slice(&head).unwrap();
+    let head: HeadFile = checked::parse("head", &head).unwrap();
     assert_eq!(head.seq, 2);
     assert!(head.snapshot.is_some(), "a clean end leaves a snapshot");
 }
@@ -159,7 +160,7 @@ async fn a_snapshot_boots_the_next_one_and_a_bad_one_costs_only_time() {
     once(&sealed, &store).await.unwrap();
     assert_eq!(seen.log_gets.load(SeqCst), 2, "the snapshot's commit and the one after it");
     let head = plain.get(&head_key("node-a")).await.unwrap().unwrap();
-    let head: HeadFile = serde_json::from_slice(&head).unwrap();
+    let head: HeadFile = checked::parse("head", &head).unwrap();
     let key = head.snapshot.unwrap();
     let mut bytes = plain.get(&key).await.unwrap().unwrap().to_vec();
     bytes[40] ^= 1;

@@ -1,4 +1,4 @@
-//! A store that counts, breaks, loses answers and forgets promises, on a real folder.
+//! A store that counts, breaks and loses answers, on a real folder.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use futures::stream::BoxStream;
 use object_store::path::Path as Key;
 use object_store::{
     CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use sealcast_common::bucket::Store;
 use tempfile::TempDir;
@@ -21,8 +21,6 @@ pub(super) struct Behaviour {
     pub(super) down: AtomicBool,
     /// The next put under `/log/` takes effect, and its answer is lost.
     pub(super) lose_answer: AtomicBool,
-    /// "Put if absent" is put.
-    pub(super) ignore_create: bool,
     /// From this operation on the process is dead, as far as the store can tell …
     pub(super) dies_at: Option<usize>,
     /// … which this operation still reaches.
@@ -40,9 +38,14 @@ struct Odd {
     behaviour: Arc<Behaviour>,
 }
 
+/// In memory where that can be had: these tests make thousands of syncs, and ask no disk.
+pub(super) fn fast_temp() -> TempDir {
+    TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
+}
+
 /// A folder, and its store behaving well.
 pub(super) fn folder() -> (TempDir, Store) {
-    let temp = TempDir::new().unwrap();
+    let temp = fast_temp();
     let store = Store::open(temp.path().to_str().unwrap()).unwrap();
     (temp, store)
 }
@@ -67,7 +70,11 @@ enum Fate {
 }
 
 impl Odd {
-    fn fate(&self) -> Fate {
+    fn fate(&self, at: &Key) -> Fate {
+        // The probe at start leaves nothing behind that could be in anybody's way.
+        if at.as_ref().starts_with("cap/") && !self.behaviour.down.load(Ordering::SeqCst) {
+            return Fate::Done;
+        }
         let number = self.behaviour.operations.fetch_add(1, Ordering::SeqCst);
         let dies_at = self.behaviour.dies_at.unwrap_or(usize::MAX);
         if number == dies_at && self.behaviour.dies_after_effect {
@@ -87,9 +94,7 @@ impl fmt::Display for Odd {
 #[async_trait]
 impl ObjectStore for Odd {
     async fn put_opts(&self, at: &Key, bytes: PutPayload, how: PutOptions) -> Result<PutResult> {
-        let ignore = self.behaviour.ignore_create && how.mode == PutMode::Create;
-        let how = if ignore { PutOptions::default() } else { how };
-        let mut fate = self.fate();
+        let mut fate = self.fate(at);
         if fate == Fate::Nothing {
             return broken();
         }
@@ -105,7 +110,7 @@ impl ObjectStore for Odd {
     }
 
     async fn get_opts(&self, at: &Key, how: GetOptions) -> Result<GetResult> {
-        if self.fate() != Fate::Done {
+        if self.fate(at) != Fate::Done {
             return broken();
         }
         if at.as_ref().contains("/log/") {
