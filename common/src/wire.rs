@@ -50,6 +50,7 @@ impl Token {
 
 /// Where one accepted event stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "serve", derive(utoipa::ToSchema))]
 pub struct AcceptedEvent {
     /// UUID text.
     pub event_id: String,
@@ -61,6 +62,7 @@ pub struct AcceptedEvent {
 
 /// One refused event of a `?partial=true` request, or of a refused batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "serve", derive(utoipa::ToSchema))]
 pub struct RejectedEvent {
     /// Its index in the request, from 0.
     pub index: usize,
@@ -74,6 +76,7 @@ pub struct RejectedEvent {
 
 /// `200` of `POST /v1/events`, after the sync.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "serve", derive(utoipa::ToSchema))]
 pub struct IngestResponse {
     /// Events that are durable now, repeated ones included.
     pub accepted: usize,
@@ -93,10 +96,12 @@ pub struct IngestResponse {
 
 /// `200` of `POST /v1/admin/flush`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "serve", derive(utoipa::ToSchema))]
 pub struct FlushResponse {
     /// Segments sealed by this call.
     pub segments: usize,
     /// Sealed size of every shard.
+    #[cfg_attr(feature = "serve", schema(value_type = BTreeMap<u16, u64>))]
     pub vector: Vector,
     /// The same, opaque.
     pub token: String,
@@ -106,12 +111,13 @@ pub struct FlushResponse {
 
 /// One shard in `GET /v1/shards`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "serve", derive(utoipa::ToSchema))]
 pub struct ShardStatus {
     /// The shard.
     pub shard: u16,
     /// `<cluster>/<shard>`.
     pub origin: String,
-    /// `active` or `poisoned`.
+    /// `active`, `disk_full`, `suspended`, `overdue`, `poisoned` or `corrupt`.
     pub state: String,
     /// Durable leaves.
     pub size: u64,
@@ -123,13 +129,14 @@ pub struct ShardStatus {
     pub root: String,
     /// The shard's public key (C2SP text form).
     pub key: String,
-    /// Why it is poisoned.
+    /// Why it is not active.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cause: Option<String>,
 }
 
 /// `GET /v1/shards`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "serve", derive(utoipa::ToSchema))]
 pub struct ShardsResponse {
     /// The cluster.
     pub cluster: String,
@@ -173,6 +180,7 @@ pub struct ShippedFile {
 
 /// The object `SEALCAST.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StoreFile {
     /// Format of the store.
     pub format: u32,
@@ -182,6 +190,7 @@ pub struct StoreFile {
 
 /// The object `st/<stream>/head`: a hint, never trusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HeadFile {
     /// A recent commit.
     pub seq: u64,

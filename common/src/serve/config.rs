@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use toml::Table;
 
 /// The sections of `sealcast.toml`.
-const SECTIONS: [&str; 3] = ["writer", "shipper", "replica"];
+pub const SECTIONS: [&str; 4] = ["writer", "shipper", "replica", "access"];
 
 /// Why a configuration is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +60,7 @@ fn read_section(section: &str, file: &Path) -> Result<Table, ConfigError> {
     for (name, value) in &root {
         if !SECTIONS.contains(&name.as_str()) {
             let close = suggest(name, SECTIONS).map(|s| format!("; did you mean [{s}]?"));
-            let expected = "expected the sections [writer], [shipper], [replica]";
+            let expected = "expected the sections [writer], [shipper], [replica], [access]";
             let close = close.unwrap_or_default();
             return Err(invalid(format!("unknown section or key {name:?}: {expected}{close}")));
         }
@@ -75,7 +75,7 @@ fn read_section(section: &str, file: &Path) -> Result<Table, ConfigError> {
 }
 
 /// Adds the nearest known key to serde's "unknown field `x`, expected one of `a`, `b`".
-fn with_suggestion(message: &str) -> String {
+pub fn with_suggestion(message: &str) -> String {
     let message = message.trim_end();
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     if let Some((unknown, known)) = quoted.split_first()

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use http::{StatusCode, header};
 use serde_json::json;
 
+use super::access::Caller;
 use super::telemetry::metrics_text;
 
 /// Why a role is not ready: nothing listed means ready. Notes do not take readiness away.
@@ -48,10 +49,11 @@ impl Health {
         });
     }
 
-    /// Takes a reason back.
+    /// Takes a reason or a note back.
     pub fn clear(&self, name: &str) {
         self.write(|state| {
             state.reasons.remove(name);
+            state.notes.remove(name);
         });
     }
 
@@ -71,7 +73,8 @@ impl Health {
         }
     }
 
-    fn answer(&self) -> Response {
+    /// Reasons and notes tell of all tenants: not everybody is told them.
+    fn answer(&self, in_detail: bool) -> Response {
         let (reasons, notes) = match self.state.read() {
             Ok(state) => (state.reasons.clone(), state.notes.clone()),
             Err(poisoned) => {
@@ -81,7 +84,10 @@ impl Health {
         };
         let ready = reasons.is_empty();
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        let body = json!({ "ready": ready, "reasons": reasons, "notes": notes });
+        let body = match in_detail {
+            true => json!({ "ready": ready, "reasons": reasons, "notes": notes }),
+            false => json!({ "ready": ready }),
+        };
         (status, Json(body)).into_response()
     }
 }
@@ -90,9 +96,13 @@ impl Health {
 pub fn probe_routes(health: Health) -> Router {
     Router::new()
         .route("/livez", get(|| async { Json(json!({ "live": true })) }))
-        .route("/readyz", get(|State(health): State<Health>| async move { health.answer() }))
+        .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(health)
+}
+
+async fn readyz(State(health): State<Health>, caller: Option<Extension<Caller>>) -> Response {
+    health.answer(caller.is_some_and(|Extension(Caller(grant))| grant.sees_details()))
 }
 
 async fn metrics() -> Response {

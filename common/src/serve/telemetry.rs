@@ -33,7 +33,12 @@ impl FromStr for LogFormat {
 
 fn recorder() -> Option<&'static PrometheusHandle> {
     static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
-    HANDLE.get_or_init(|| PrometheusBuilder::new().install_recorder().ok()).as_ref()
+    let install = || {
+        let handle = PrometheusBuilder::new().install_recorder().ok();
+        super::metrics::describe();
+        handle
+    };
+    HANDLE.get_or_init(install).as_ref()
 }
 
 /// Installs the log subscriber and the metrics recorder. `filter` is a `tracing` directive list

@@ -1,4 +1,7 @@
-//! Binding, serving and stopping an HTTP server.
+//! Binding, serving and stopping an HTTP server, in plain text or by TLS.
+
+mod certificate;
+mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,15 +14,23 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::access::{Access, AccessError, guard};
+
+pub use certificate::CertificateText;
+pub use tls::{Tls, TlsError};
+
 /// Longer than load balancers keep idle connections, so that they close first.
 const PATIENCE: Duration = Duration::from_secs(75);
 /// After a failed accept, so that a lack of files does not become a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How often tokens and certificates are looked at while nobody asks.
+const RELOAD_EVERY: Duration = Duration::from_secs(5);
 
 /// Why a server cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -32,12 +43,18 @@ pub enum ServeError {
         /// The system's word.
         reason: String,
     },
+    /// Its tokens or its certificate, or the lack of them.
+    #[error(transparent)]
+    Access(#[from] AccessError),
 }
 
-/// A listening socket.
+/// A listening socket, and its locks.
 #[derive(Debug)]
 pub struct Bound {
     listener: TcpListener,
+    tls: Option<Tls>,
+    access: Access,
+    metrics_open: bool,
     /// The real address, also when port 0 was asked for.
     pub address: SocketAddr,
 }
@@ -50,7 +67,31 @@ pub async fn bind(address: &str) -> Result<Bound, ServeError> {
     };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    Ok(Bound { listener, address })
+    Ok(Bound { listener, tls: None, access: Access::open(), metrics_open: true, address })
+}
+
+impl Bound {
+    /// Every connection speaks TLS, if given; every request passes the guard of `access`.
+    #[must_use]
+    pub(super) fn locked(self, access: Access, tls: Option<Tls>, metrics_open: bool) -> Self {
+        Bound { tls, access, metrics_open, ..self }
+    }
+
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// Reads tokens and certificates again when they change, also while nobody asks.
+    async fn reload(&self) {
+        loop {
+            tokio::time::sleep(RELOAD_EVERY).await;
+            self.access.refresh();
+            if let Some(tls) = &self.tls {
+                tls.refresh();
+            }
+        }
+    }
 }
 
 /// What clients may hold of a server without asking anything.
@@ -62,7 +103,8 @@ struct Bounds {
     patience: Duration,
 }
 
-/// Serves until `stop` is cancelled, then lets running requests end for at most `drain`.
+/// Serves until `stop` is cancelled, then lets running requests end for at most `drain`. No router
+/// is served without the guard.
 pub async fn serve(bound: Bound, router: Router, stop: CancellationToken, drain: Duration) {
     let bounds = Bounds { connections: connections_max(), patience: PATIENCE };
     serve_within(bound, router, stop, drain, bounds).await;
@@ -75,15 +117,16 @@ async fn serve_within(
     drain: Duration,
     bounds: Bounds,
 ) {
+    let router = guard(router, bound.access.clone(), bound.metrics_open);
     let (tasks, places) = (TaskTracker::new(), Arc::new(Semaphore::new(bounds.connections)));
     let accept = async {
         loop {
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
             match bound.listener.accept().await {
                 Ok((stream, _peer)) => {
-                    let connection = connection(stream, router.clone(), stop.clone(), bounds);
+                    let (router, stop, tls) = (router.clone(), stop.clone(), bound.tls.clone());
                     tasks.spawn(async move {
-                        connection.await;
+                        open(stream, tls, router, stop, bounds).await;
                         drop(place);
                     });
                 }
@@ -97,6 +140,7 @@ async fn serve_within(
     };
     tokio::select! {
         () = accept => {}
+        () = bound.reload() => {}
         () = stop.cancelled() => {}
     }
     drop(bound);
@@ -104,8 +148,25 @@ async fn serve_within(
     let _over = tokio::time::timeout(drain, tasks.wait()).await;
 }
 
+/// A connection from its first byte: with TLS, nothing is read or said before the handshake.
+async fn open(
+    stream: TcpStream,
+    tls: Option<Tls>,
+    router: Router,
+    stop: CancellationToken,
+    bounds: Bounds,
+) {
+    let Some(tls) = tls else { return connection(stream, router, stop, bounds).await };
+    if let Some(Some(stream)) = stop.run_until_cancelled(tls.accept(stream)).await {
+        connection(stream, router, stop, bounds).await;
+    }
+}
+
 /// One connection, to its end: closed by the client, idle for too long, or drained.
-async fn connection(stream: TcpStream, router: Router, stop: CancellationToken, bounds: Bounds) {
+async fn connection<S>(stream: S, router: Router, stop: CancellationToken, bounds: Bounds)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
     let asked = CancellationToken::new();
     let (first, inner) = (asked.clone(), TowerToHyperService::new(router));
     let service = service_fn(move |request: Request<Incoming>| {
