@@ -8,7 +8,7 @@
 //! request's events for this shard, so that a torn frame loses a whole, unacknowledged batch.
 
 use crate::cbor::{Reader, Writer};
-use crate::event::{Position, decode_full};
+use crate::event::decode_full;
 use crate::fault::{Corruption, hex};
 use crate::limits::WAL_FRAME_BYTES_MAX;
 use crate::segment::RequestEntry;
@@ -93,29 +93,13 @@ pub struct WalBatch {
 impl WalBatch {
     /// The whole frame.
     pub fn to_frame(&self) -> Result<Vec<u8>, Corruption> {
-        let mut payload = Writer::new();
-        payload.array(3).uint(self.routing_version);
-        match &self.request {
-            Some(request) => request.write(&mut payload),
-            None => {
-                payload.null();
-            }
-        }
-        payload.array(self.events.len());
+        let mut items = Writer::new();
         for event in &self.events {
-            payload.bytes(event);
+            items.bytes(event);
         }
-        let payload = payload.finish();
-        if payload.len() > WAL_FRAME_BYTES_MAX {
-            let expected = format!("at most {WAL_FRAME_BYTES_MAX} bytes a frame");
-            return Err(Corruption::new("wal_frame", None, expected, payload.len().to_string()));
-        }
-        let len = payload.len() as u32;
-        let mut frame = Vec::with_capacity(FRAME_HEAD_BYTES + payload.len());
-        frame.extend(len.to_le_bytes());
-        frame.extend(frame_crc(len, KIND_BATCH, &payload).to_le_bytes());
-        frame.push(KIND_BATCH);
-        frame.extend(payload);
+        let mut frame = Vec::new();
+        let (request, count) = (self.request.as_ref(), self.events.len());
+        append_frame(self.routing_version, request, count, &items.finish(), &mut frame)?;
         Ok(frame)
     }
 
@@ -130,6 +114,43 @@ impl WalBatch {
         reader.end()?;
         Ok(WalBatch { routing_version, request, events })
     }
+}
+
+/// Appends the frame of a batch whose `count` events are encoded already, each as a byte string.
+/// A batch without events keeps a request's key: its entry says so ([`RequestEntry::stored_none`]).
+pub fn append_frame(
+    routing_version: u64,
+    request: Option<&RequestEntry>,
+    count: usize,
+    events: &[u8],
+    frames: &mut Vec<u8>,
+) -> Result<(), Corruption> {
+    let start = frames.len();
+    let mut out = Writer { buffer: std::mem::take(frames) };
+    out.raw(&[0; FRAME_HEAD_BYTES]).array(3).uint(routing_version);
+    match request {
+        Some(request) => request.write(&mut out),
+        None => {
+            out.null();
+        }
+    }
+    out.array(count).raw(events);
+    *frames = out.finish();
+    let size = frames.len() - start - FRAME_HEAD_BYTES;
+    let Some((head, payload)) = frames
+        .get_mut(start..)
+        .and_then(|frame| frame.split_first_chunk_mut::<FRAME_HEAD_BYTES>())
+        .filter(|_| size <= WAL_FRAME_BYTES_MAX)
+    else {
+        frames.truncate(start);
+        let expected = format!("at most {WAL_FRAME_BYTES_MAX} bytes a frame");
+        return Err(Corruption::new("wal_frame", None, expected, size.to_string()));
+    };
+    let len = size as u32;
+    head[..4].copy_from_slice(&len.to_le_bytes());
+    head[4..8].copy_from_slice(&frame_crc(len, KIND_BATCH, payload).to_le_bytes());
+    head[8] = KIND_BATCH;
+    Ok(())
 }
 
 fn frame_crc(len: u32, kind: u8, payload: &[u8]) -> u32 {
@@ -212,7 +233,7 @@ fn judge_bad_frame(
     if let Some(good) = (at + 1..bytes.len()).find(|next| is_own_frame(bytes, *next, header)) {
         return Err(corrupt(&format!("a good frame follows at byte {good}: the tail is not torn")));
     }
-    if rest.len() < FRAME_HEAD_BYTES {
+    if rest.len() < FRAME_HEAD_BYTES || is_head_unwritten(bytes, at) {
         return Ok(());
     }
     // A damaged length makes a complete last frame look unfinished: its checksum, taken with the
@@ -240,20 +261,29 @@ fn is_own_frame(bytes: &[u8], at: usize, header: &WalHeader) -> bool {
     let end = start.saturating_add(le_u32(&head[..4]) as usize);
     let Some(payload) = bytes.get(start..end) else { return false };
     head[8] == KIND_BATCH
-        && first_position(payload).is_ok_and(|position| position.log_id == header.log_id)
+        && log_id_of(payload).is_ok_and(|log_id| log_id == header.log_id)
         && frame_at(bytes, at).is_ok()
 }
 
-/// Where the first event of a batch stands.
-fn first_position(payload: &[u8]) -> Result<Position, Corruption> {
+/// The log of a batch's first event, or of its request if it stored none.
+fn log_id_of(payload: &[u8]) -> Result<[u8; 16], Corruption> {
     let mut reader = Reader::new(payload, "wal_frame");
     reader.array_exact(3)?;
     reader.uint()?;
-    if !reader.null()? {
-        RequestEntry::read(&mut reader)?;
+    let request = if reader.null()? { None } else { Some(RequestEntry::read(&mut reader)?) };
+    if reader.array()? > 0 {
+        return Ok(decode_full(reader.bytes()?, "wal_frame")?.1.log_id);
     }
-    reader.array()?;
-    Ok(decode_full(reader.bytes()?, "wal_frame")?.1)
+    let nobody = || Corruption::new("wal_frame", None, "an event or a request", "neither");
+    request.and_then(|request| request.stored_none()).ok_or_else(nobody)
+}
+
+/// Whether the sector in which the frame begins still holds, from there on, the zeros behind the
+/// end of the write before. No written head is zero: its kind is not.
+fn is_head_unwritten(bytes: &[u8], at: usize) -> bool {
+    let end = (at + 1).next_multiple_of(SECTOR).min(bytes.len());
+    let begun = bytes.get(at..end).unwrap_or_default();
+    begun.len() >= FRAME_HEAD_BYTES && begun.iter().all(|byte| *byte == 0)
 }
 
 /// Whether a file-aligned sector after `at` is all zero. The last, unfinished one counts only if
@@ -284,7 +314,7 @@ pub fn describe(scan: &WalScan) -> String {
 mod tests {
     use super::*;
     use crate::clock::Micros;
-    use crate::event::{Event, encode_full};
+    use crate::event::{Event, Position, encode_full};
 
     fn event(seq: u64, change: impl Fn(&mut Event)) -> Vec<u8> {
         let mut event = Event { tenant: "t".into(), action: "a".into(), ..Event::default() };
@@ -374,6 +404,17 @@ mod tests {
     }
 
     #[test]
+    fn an_unwritten_begin_of_the_last_write_is_torn() {
+        // Short frames, whose zeros fill no whole sector; one that goes on in the next one.
+        for bytes in [20, 600] {
+            let (mut file, offsets) = file(2, bytes);
+            let (at, len) = (offsets[1], file.len());
+            file[at..(at + 1).next_multiple_of(SECTOR).min(len)].fill(0);
+            assert_eq!(scan(&file).unwrap().good_bytes as usize, at, "{bytes}");
+        }
+    }
+
+    #[test]
     fn every_flipped_bit_of_a_written_frame_is_corruption_with_its_offset() {
         let (file, offsets) = file(3, 60);
         for at in HEADER_BYTES..file.len() {
@@ -385,6 +426,21 @@ mod tests {
                 assert_eq!((found.check, found.offset), ("wal_frame", Some(*frame as u64)), "{at}");
             }
         }
+    }
+
+    #[test]
+    fn a_frame_without_events_is_as_good_as_any_other() {
+        let first = (RequestEntry::NO_ROWS, [9; 16], u64::MAX);
+        let events = vec![first, (0, [1; 16], 40)];
+        let (key, body_digest, at) = ("k".to_owned(), [5; 32], Micros(1));
+        let request = Some(RequestEntry { key, body_digest, at, events });
+        let repeats = WalBatch { routing_version: 1, request, events: Vec::new() };
+        let (mut file, offsets) = file(1, 100);
+        file.extend(repeats.to_frame().unwrap());
+        assert_eq!(scan(&file).unwrap().batches[1].1, repeats);
+        // It proves that the damaged frame before it is no torn end.
+        file[offsets[0] + 60] ^= 1;
+        assert_eq!(scan(&file).unwrap_err().offset, Some(offsets[0] as u64));
     }
 
     #[test]

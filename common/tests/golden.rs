@@ -68,7 +68,7 @@ fn segment() -> Vec<u8> {
         requests: Vec::new(),
     };
     let row = |i| Row { event: event(i), seq: i, ingested_at: position(i).ingested_at };
-    encode_segment((0..ROWS).map(row).collect(), &request).unwrap()
+    encode_segment((0..ROWS).map(row).collect::<Vec<_>>(), &request).unwrap()
 }
 
 fn log() -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! The write-ahead log's form back into an event: strict, and re-encoded to prove it.
 
-use super::leaf::{LEAF_VERSION, Position, encode_full, key};
+use super::full::encode_full;
+use super::leaf::{LEAF_VERSION, Position, key};
 use super::number::Number;
 use super::value::Value;
 use super::{Event, Target};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::value::{Value, ValueError, items, members};
-use super::{Event, Target};
+use super::{Event, Prepared, Target, quick};
 use crate::clock::Micros;
 use crate::limits::{
     AGENT_BYTES_MAX, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_DEPTH_MAX, EVENT_BYTES_MAX,
@@ -18,6 +18,7 @@ const SHOWN_BYTES_MAX: usize = 512;
 /// Why one event is refused. `code` is stable; the rest is for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{field}: found {found}, expected {expected}")]
+#[cfg_attr(feature = "serve", derive(utoipa::ToSchema))]
 pub struct FieldError {
     /// Stable word: `missing_field`, `wrong_type`, `too_long`, …
     pub code: String,
@@ -76,6 +77,29 @@ impl ParseContext {
 const FIELDS: &str = "event_id, tenant, time, action, category, actor_type, actor_id, actor_name, \
      target_type, target_id, targets, outcome, outcome_reason, severity, source_ip, user_agent, \
      service, request_id, session_id, trace_id, message, attributes";
+
+/// Reads events and encodes them, for whoever stores them; in memory that is used again.
+#[derive(Debug, Default)]
+pub struct EventReader<'a>(quick::Scratch<'a>);
+
+impl<'a> EventReader<'a> {
+    /// As [`parse_event`], with the event's encoding.
+    pub fn read(
+        &mut self,
+        text: &'a str,
+        context: &ParseContext,
+    ) -> Result<(Event, Prepared), FieldError> {
+        if let Some(read) = quick::read(text, context, &mut self.0) {
+            return Ok(read);
+        }
+        let event = parse_event(text, context)?;
+        let prepared = Prepared::new(&event.as_ref()).map_err(|error| {
+            let expected = "a value that can be kept";
+            FieldError::new("bad_value", "attributes", error.to_string(), expected)
+        })?;
+        Ok((event, prepared))
+    }
+}
 
 /// Reads one event. The first problem found is reported.
 pub fn parse_event(text: &str, context: &ParseContext) -> Result<Event, FieldError> {
@@ -194,9 +218,13 @@ fn time(name: &str, raw: &RawValue, context: &ParseContext) -> Result<Micros, Fi
     Ok(time)
 }
 
+pub(super) fn is_outcome(value: &str) -> bool {
+    matches!(value, "success" | "failure" | "denied" | "unknown")
+}
+
 fn outcome(name: &str, raw: &RawValue) -> Result<String, FieldError> {
     let value = text(name, raw, LABEL_BYTES_MAX)?;
-    if matches!(value.as_str(), "success" | "failure" | "denied" | "unknown") {
+    if is_outcome(&value) {
         return Ok(value);
     }
     let expected = "success, failure, denied or unknown";
@@ -255,7 +283,7 @@ fn target(i: usize, raw: &RawValue) -> Result<Target, FieldError> {
 }
 
 /// `target_type` and `target_id` are the first target; given alone, they become it.
-fn flatten_target(event: &mut Event, flat: Target) -> Result<(), FieldError> {
+pub(super) fn flatten_target(event: &mut Event, flat: Target) -> Result<(), FieldError> {
     if flat == Target::default() {
         return Ok(());
     }

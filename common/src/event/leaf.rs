@@ -6,9 +6,12 @@
 
 use sha2::{Digest as _, Sha256};
 
+use super::full::{encode_full, write_full};
+use super::transcode::Transcoder;
 use super::value::{Value, ValueError, cbor_order};
 use crate::cbor::Writer;
 use crate::clock::Micros;
+use crate::integrity::{Hash, leaf_hash};
 use crate::limits::{LEAF_ATTRIBUTES_INLINE_BYTES_MAX, LEAF_INLINE_BYTES_MAX};
 
 /// Where an event stands: binds its leaf to one shard and one place in it.
@@ -94,13 +97,32 @@ pub(super) mod key {
 pub(super) const LEAF_VERSION: u64 = 1;
 
 /// The canonical leaf bytes: at most [`crate::limits::LEAF_BYTES_MAX`], large values out of line.
+/// Below the bound of a single value nothing is: leaf and whole map are the same bytes.
 pub fn encode_leaf(event: &EventRef<'_>, position: &Position) -> Result<Vec<u8>, ValueError> {
-    encode(event, position, true)
+    let full = encode_full(event, position)?;
+    if full.len() <= LEAF_INLINE_BYTES_MAX {
+        return Ok(full);
+    }
+    encode_split(event, position)
 }
 
-/// The same map with every value inside: what the write-ahead log keeps.
-pub fn encode_full(event: &EventRef<'_>, position: &Position) -> Result<Vec<u8>, ValueError> {
-    encode(event, position, false)
+/// Encodes and hashes leaves, in memory that is used again.
+#[derive(Debug, Default)]
+pub struct LeafHasher<'a> {
+    map: Writer,
+    transcoder: Transcoder<'a, false>,
+}
+
+impl<'a> LeafHasher<'a> {
+    /// The hash of [`encode_leaf`].
+    pub fn hash(&mut self, event: &EventRef<'a>, position: &Position) -> Result<Hash, ValueError> {
+        self.map.buffer.clear();
+        write_full(event, position, &mut self.map, &mut self.transcoder)?;
+        if self.map.buffer.len() <= LEAF_INLINE_BYTES_MAX {
+            return Ok(leaf_hash(&self.map.buffer));
+        }
+        encode_split(event, position).map(|leaf| leaf_hash(&leaf))
+    }
 }
 
 /// The map under construction: which pairs there are must be known before the header is written.
@@ -108,7 +130,6 @@ struct Fields {
     pairs: Vec<(u64, std::ops::Range<usize>)>,
     values: Writer,
     out_of_line: Vec<(u64, Vec<u8>)>,
-    split: bool,
 }
 
 impl Fields {
@@ -116,7 +137,7 @@ impl Fields {
         let start = self.values.buffer.len();
         write(&mut self.values);
         let end = self.values.buffer.len();
-        if self.split && end - start > LEAF_INLINE_BYTES_MAX {
+        if end - start > LEAF_INLINE_BYTES_MAX {
             self.out_of_line.push((key, reference(&self.values.buffer[start..])));
             self.values.buffer.truncate(start);
         } else {
@@ -144,7 +165,7 @@ impl Fields {
             let mut out = Writer::new();
             value.write_cbor(&mut out);
             let encoded = out.finish();
-            if self.split && encoded.len() > LEAF_INLINE_BYTES_MAX {
+            if encoded.len() > LEAF_INLINE_BYTES_MAX {
                 large.push((name, reference(&encoded)));
             } else {
                 inline.push((name, encoded));
@@ -156,7 +177,7 @@ impl Fields {
             map.text(name).raw(encoded);
         }
         let map = map.finish();
-        if self.split && map.len() > LEAF_ATTRIBUTES_INLINE_BYTES_MAX {
+        if map.len() > LEAF_ATTRIBUTES_INLINE_BYTES_MAX {
             let mut whole = Writer::new();
             value.write_cbor(&mut whole);
             self.out_of_line.push((key::ATTRIBUTES, reference(&whole.finish())));
@@ -208,12 +229,11 @@ fn reference(encoded: &[u8]) -> Vec<u8> {
     out.finish()
 }
 
-fn encode(e: &EventRef<'_>, position: &Position, split: bool) -> Result<Vec<u8>, ValueError> {
+fn encode_split(e: &EventRef<'_>, position: &Position) -> Result<Vec<u8>, ValueError> {
     let mut fields = Fields {
         pairs: Vec::with_capacity(24),
         values: Writer { buffer: Vec::with_capacity(512) },
         out_of_line: Vec::new(),
-        split,
     };
     fields.put(key::VERSION, |out| {
         out.uint(LEAF_VERSION);
@@ -266,7 +286,7 @@ fn encode(e: &EventRef<'_>, position: &Position, split: bool) -> Result<Vec<u8>,
     Ok(fields.finish())
 }
 
-fn write_targets(targets: &[TargetRef<'_>], out: &mut Writer) {
+pub(super) fn write_targets(targets: &[TargetRef<'_>], out: &mut Writer) {
     out.array(targets.len());
     for target in targets {
         let parts = [(0, target.kind), (1, target.id), (2, target.name)];

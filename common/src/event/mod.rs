@@ -1,20 +1,27 @@
 //! An event: what an application sends, how it is read, and the canonical bytes that are hashed.
 //!
 //! Reading order: [`Event`] (the fields), `json` (text → event, every refusal), `number` and
-//! `value` (attributes without rounding), `leaf` (event → canonical CBOR), `decode` (back again).
+//! `value` (attributes without rounding), `leaf` (event → canonical CBOR), `full` (the log's form of
+//! it), `decode` (back again); then the short cut that nearly every event takes, with the same
+//! result: `scan`, `transcode` (attributes), `quick` (the whole event).
 
 mod decode;
+mod full;
 mod json;
 mod leaf;
 mod number;
+mod quick;
+mod scan;
+mod transcode;
 mod value;
 
 #[cfg(test)]
 mod tests;
 
 pub use decode::decode_full;
-pub use json::{FieldError, ParseContext, parse_event};
-pub use leaf::{EventRef, Position, TargetRef, encode_full, encode_leaf};
+pub use full::{Prepared, encode_full};
+pub use json::{EventReader, FieldError, ParseContext, parse_event};
+pub use leaf::{EventRef, LeafHasher, Position, TargetRef, encode_leaf};
 pub use number::Number;
 pub use value::{Value, ValueError};
 
@@ -121,12 +128,11 @@ impl Event {
 
 impl EventRef<'_> {
     /// A digest of what the client claims, apart from `time` and position: a retry of the same
-    /// event has the same one, whether or not the writer had to fill in the time.
+    /// event has the same one, whether or not the writer had to fill in the time. For this process
+    /// only: it is never stored.
     pub fn claim_digest(&self) -> u64 {
-        let claim = EventRef { time: Micros(0), ..self.clone() };
-        let position = Position { log_id: [0; 16], seq: 0, ingested_at: Micros(0) };
-        match encode_full(&claim, &position) {
-            Ok(bytes) => crate::integrity::short_digest("event claim", &bytes),
+        match Prepared::new(self) {
+            Ok(prepared) => prepared.claim_digest(),
             // Validated attributes always encode; a digest that matches nothing is the safe answer.
             Err(_) => u64::MAX,
         }

@@ -217,6 +217,8 @@ proptest! {
             "attributes": attributes,
         });
         let event = parse(&sent.to_string()).unwrap();
+        the_same_both_ways(&sent.to_string());
+        the_same_both_ways(&serde_json::to_string_pretty(&sent).unwrap());
         let full = encode_full(&event.as_ref(), &position()).unwrap();
         let (back, at) = decode_full(&full, "test").unwrap();
         prop_assert_eq!(&back, &event);
@@ -248,5 +250,108 @@ proptest! {
     fn hostile_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = decode_full(&bytes, "test");
         let _ = parse(&String::from_utf8_lossy(&bytes));
+    }
+}
+
+/// Texts of every shape that attributes have; canonical ones take the short cut.
+#[test]
+fn the_short_cut_of_attributes_gives_the_trees_bytes() {
+    use super::transcode::Transcoder;
+    use super::value::Value;
+    use crate::cbor::Writer;
+    let texts = [
+        r#"{}"#,
+        r#"{"a":1,"b":-1,"bb":"x","c":[],"d":{"aa":2,"b":[1,[2,{"k":null}]],"z":1}}"#,
+        r#"{"big":9223372036854775807,"bigger":18446744073709551615,"huge":123456789012345678901234567890}"#,
+        r#"{"e":1e400,"f":1.5,"g":0.1,"h":-0.0,"i":-0,"j":1e2,"k":0,"l":1.10}"#,
+        r#"{"esc":"a\"b\\c\u00e9\n","plain":"é😀","t":true,"u":false}"#,
+        r#"{"b":1,"a":2}"#,
+        r#"{"a":1,"a":2}"#,
+        r#"{"a\n":1}"#,
+        r#"{ "a": 1 }"#,
+        r#"{"a":01}"#,
+        r#"{"a":1.}"#,
+        r#"{"a":+1}"#,
+        r#"{"a":.5}"#,
+        r#"{"a":-}"#,
+        r#"{"a":"\x"}"#,
+        r#"{"a":"unfinished"#,
+        r#"{"a":1}}"#,
+        r#"{"a":1,}"#,
+        r#"{"a":[1,]}"#,
+        r#"{"a" 1}"#,
+        r#"{"a":nul}"#,
+        "{\"a\":\"\u{1}\"}",
+        "[1]",
+        "",
+    ];
+    let long = (0..30).map(|i| format!("\"k{i:02}\":{i}")).collect::<Vec<_>>().join(",");
+    let list = (0..40).map(|i| i.to_string()).collect::<Vec<_>>().join(",");
+    let deep = |levels: usize| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
+    let more = [format!("{{{long}}}"), format!("{{\"l\":[{list}]}}"), deep(32), deep(33)];
+    let mut short = 0;
+    for text in texts.into_iter().chain(more.iter().map(String::as_str)) {
+        let mut out = Writer::new();
+        let Some(()) = Transcoder::default().transcode(text, &mut out) else {
+            assert!(out.buffer.is_empty(), "{text}");
+            continue;
+        };
+        short += 1;
+        // The way in: the same bytes, and the text that is stored.
+        let sent = format!(r#"{{"tenant":"t","action":"a","attributes":{text}}}"#);
+        let (event, prepared) = quick::read(&sent, &context(), &mut Default::default()).unwrap();
+        let stored = Event { attributes: parse(&sent).unwrap().attributes, ..event.clone() };
+        assert_eq!(event, stored, "{text}");
+        assert_eq!(prepared, Prepared::new(&event.as_ref()).unwrap(), "{text}");
+        let mut tree = Writer::new();
+        Value::parse_text(text).unwrap().write_cbor(&mut tree);
+        assert_eq!(out.buffer, tree.buffer, "{text}");
+    }
+    assert_eq!(short, 8, "texts that take the short cut");
+}
+
+/// What the short cut takes must be what the strict reader takes, and become the same.
+fn the_same_both_ways(text: &str) -> bool {
+    let quick = quick::read(text, &context(), &mut Default::default());
+    if let Some((event, prepared)) = &quick {
+        assert_eq!(Ok(event), parse(text).as_ref(), "{text}");
+        assert_eq!(*prepared, Prepared::new(&event.as_ref()).unwrap(), "{text}");
+    }
+    quick.is_some()
+}
+
+#[test]
+fn the_short_cut_of_events_is_as_strict_as_the_long_way() {
+    let full = r#"{"event_id":"01890a5d-ac96-774b-bcce-b302099a8057","tenant":"t","action":"a.b",
+        "time":"2023-11-14T22:13:20.25+01:00","category":"c","actor_type":"user","actor_id":"u",
+        "actor_name":"\u00dc \"q\"","target_type":"f","target_id":"x","outcome":"denied","severity":9,
+        "targets":[{"type":"f","id":"x"},{"name":"n"},{}],"outcome_reason":"r","source_ip":"::1",
+        "user_agent":"ua","service":"s","request_id":"q","session_id":null,"trace_id":"x",
+        "message":"","attributes":{ "b" : [1,2.50,{"z":-1,"y":[]}], "a":{"y":null,"x":"é\n"} } } "#;
+    assert!(the_same_both_ways(full));
+    assert!(the_same_both_ways(r#"{"tenant":"t","action":"a"}"#));
+    // Cut, doubled and replaced bytes: whatever is still taken must be right.
+    let mut taken = 0;
+    for at in (0..full.len()).filter(|at| full.is_char_boundary(*at)) {
+        for change in ["", "\"", ",", "0", "}", "]", "null", "\u{1}", "\\", " ", "e"] {
+            let rest = full.get(at + 1..).unwrap_or_default();
+            taken += usize::from(the_same_both_ways(&format!("{}{change}{rest}", &full[..at])));
+        }
+        the_same_both_ways(&full[..at]);
+    }
+    assert!(taken > 500, "{taken}");
+    let name = "n".repeat(300);
+    for text in [
+        r#"{"tenant":"t","action":"a","tenant":null}"#,
+        r#"{"tenant":"t","action":"a","message":null,"message":"m"}"#,
+        r#"{"tenant":"","action":"a"}"#,
+        r#"{"tenant":"t","action":"a","time":"2999-01-01T00:00:00Z"}"#,
+        r#"{"tenant":"t","action":"a","severity":9.0}"#,
+        r#"{"tenant":"t","action":"a","target_id":"x","targets":[{"id":"y"}]}"#,
+        r#"{"tenant":"t","action":"a","targets":[{"id":"y","id":"y"}]}"#,
+        &format!(r#"{{"tenant":"t","action":"a","attributes":{{"{name}":1}}}}"#),
+        &format!(r#"{{"tenant":"{name}","action":"a"}}"#),
+    ] {
+        assert!(!the_same_both_ways(text), "{text}");
     }
 }

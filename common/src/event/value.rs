@@ -165,7 +165,7 @@ pub(super) fn cbor_order(members: &[(String, Value)]) -> Vec<&(String, Value)> {
 }
 
 /// JSON string with the shortest escapes (RFC 8259 §7; control characters as `\u00xx`).
-fn write_json_text(text: &str, out: &mut String) {
+pub(super) fn write_json_text(text: &str, out: &mut String) {
     use fmt::Write as _;
     out.push('"');
     for c in text.chars() {

@@ -30,6 +30,7 @@ impl<'a> TextColumn<'a> {
     }
 
     /// The value at `row`.
+    #[inline]
     pub fn get(&self, row: usize) -> Option<&'a str> {
         match self {
             TextColumn::Plain(array) => array.is_valid(row).then(|| array.value(row)),
@@ -41,6 +42,21 @@ impl<'a> TextColumn<'a> {
                 (key < values.len() && values.is_valid(key)).then(|| values.value(key))
             }
         }
+    }
+
+    /// One past the last of the rows from `row` on that hold the same value.
+    pub(super) fn run_end(&self, row: usize) -> usize {
+        let same = |other: &usize| match self {
+            TextColumn::Dictionary(keys, _) if keys.null_count() == 0 => {
+                keys.value(*other) == keys.value(row)
+            }
+            _ => self.get(*other) == self.get(row),
+        };
+        let rows = match self {
+            TextColumn::Plain(array) => array.len(),
+            TextColumn::Dictionary(keys, _) => keys.len(),
+        };
+        (row + 1..rows).find(|other| !same(other)).unwrap_or(rows)
     }
 }
 
@@ -127,6 +143,23 @@ impl<'a> EventColumns<'a> {
         Micros(self.ingested_at.value(row))
     }
 
+    /// `event_id`.
+    pub fn event_id(&self, row: usize) -> [u8; 16] {
+        let mut event_id = [0; 16];
+        event_id.copy_from_slice(self.event_id.value(row));
+        event_id
+    }
+
+    /// `actor_id`.
+    pub fn actor_id(&self, row: usize) -> Option<&'a str> {
+        self.text(4, row)
+    }
+
+    /// What rows are sorted by.
+    pub fn place(&self, row: usize) -> (&'a str, i64, u64) {
+        (self.text(0, row).unwrap_or_default(), self.time.value(row), self.seq(row))
+    }
+
     /// The flattened first target, which is not in the leaf: it must equal `targets[0]`.
     pub fn flat_target(&self, row: usize) -> (Option<&'a str>, Option<&'a str>) {
         (self.text(6, row), self.text(7, row))
@@ -138,10 +171,8 @@ impl<'a> EventColumns<'a> {
 
     /// The event at `row`.
     pub fn event(&self, row: usize) -> EventRef<'a> {
-        let mut event_id = [0; 16];
-        event_id.copy_from_slice(self.event_id.value(row));
         EventRef {
-            event_id,
+            event_id: self.event_id(row),
             tenant: self.text(0, row).unwrap_or_default(),
             time: Micros(self.time.value(row)),
             action: self.text(1, row).unwrap_or_default(),

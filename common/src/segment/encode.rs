@@ -1,39 +1,32 @@
-//! Rows into a sealed file's bytes: sort, build columns, write Arrow IPC, add the seal.
+//! Rows into a sealed file's bytes: build batches, write Arrow IPC, add the seal.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::borrow::Borrow;
 
-use arrow_array::builder::{
-    FixedSizeBinaryBuilder, ListBuilder, StringBuilder, StructBuilder, UInt8Builder,
-};
-use arrow_array::types::Int32Type;
-use arrow_array::{
-    ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray, TimestampMicrosecondArray,
-    UInt16Array, UInt64Array,
-};
+use arrow_array::RecordBatch;
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
-use arrow_schema::{ArrowError, Schema};
+use arrow_schema::ArrowError;
 
-use super::facts::{BatchZone, Facts};
-use super::index::{actor_hash, encode_index, event_hash};
-use super::schema::{COLUMNS, ColumnKind, field, target_fields};
+use super::build::build_batches;
+use super::facts::summarize;
+use super::index::{actor_hash, encode_index, entry, event_hash};
 use super::seal::{Block, BlockKind, RequestEntry, SEAL_KEY, Seal};
+use super::spread::{spread, threads};
 use super::{SCHEMA_VERSION, columns::EventColumns};
 use crate::clock::Micros;
 use crate::event::Event;
 use crate::fault::Corruption;
 use crate::integrity::{CompactRange, crc32};
-use crate::limits::{BATCH_ROWS_MAX, DICTIONARY_VALUES_MAX};
+use crate::limits::BATCH_ROWS_MAX;
 
 /// File alignment of every buffer, bytes.
 const ALIGNMENT: usize = 64;
 
-/// One row to seal.
+/// One row to seal. Whoever keeps many may keep each event in a box of its own.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct Row<E = Event> {
     /// The event.
-    pub event: Event,
+    pub event: E,
     /// Its leaf's index.
     pub seq: u64,
     /// When it was committed.
@@ -61,31 +54,33 @@ pub struct SealRequest {
 
 /// Encodes `rows` (at least one, in any order) as a segment. Nothing is verified here: the sealer
 /// re-reads the written file and judges it like anybody else.
-pub fn encode_segment(mut rows: Vec<Row>, request: &SealRequest) -> Result<Vec<u8>, Corruption> {
-    rows.sort_by(|a, b| {
-        let key = |row: &Row| (row.event.time, row.seq);
-        a.event.tenant.cmp(&b.event.tenant).then_with(|| key(a).cmp(&key(b)))
-    });
+pub fn encode_segment(rows: Vec<Row>, request: &SealRequest) -> Result<Vec<u8>, Corruption> {
+    encode_rows(&rows, request)
+}
+
+/// [`encode_segment`] of rows that are kept, so that a seal can be made again.
+pub fn encode_rows<E: Borrow<Event> + Sync>(
+    rows: &[Row<E>],
+    request: &SealRequest,
+) -> Result<Vec<u8>, Corruption> {
     let failed =
         |error: ArrowError| Corruption::new("encode", None, "a segment", error.to_string());
-    let all = build_batch(&rows, request.shard).map_err(failed)?;
-    drop(rows);
-    let batches: Vec<RecordBatch> = (0..all.num_rows())
-        .step_by(BATCH_ROWS_MAX)
-        .map(|at| all.slice(at, BATCH_ROWS_MAX.min(all.num_rows() - at)))
-        .collect();
+    let batches = build_batches(rows, request.shard).map_err(failed)?;
+    let none = || Corruption::new("encode", None, "rows", "none");
+    let schema = batches.first().ok_or_else(none)?.schema();
     let options =
         IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5).map_err(failed)?;
-    let mut writer =
-        FileWriter::try_new_with_options(Vec::new(), &all.schema(), options).map_err(failed)?;
+    let room: usize = batches.iter().map(RecordBatch::get_array_memory_size).sum();
+    let file = Vec::with_capacity(room + room / 8);
+    let mut writer = FileWriter::try_new_with_options(file, &schema, options).map_err(failed)?;
     for batch in &batches {
         writer.write(batch).map_err(failed)?;
     }
     let mut blocks = split_blocks(writer.get_ref())?;
-    for (kind, index) in indexes(&all)? {
+    for (kind, entries) in indexes(&batches, threads())? {
         let file = writer.get_mut();
         let offset = file.len() as u64;
-        file.extend(&index);
+        file.extend(encode_index(&entries));
         file.resize(file.len().next_multiple_of(ALIGNMENT), 0);
         let bytes = file.get(offset as usize..).unwrap_or_default();
         blocks.push(Block { kind, offset, len: bytes.len() as u64, crc32: crc32(bytes) });
@@ -103,6 +98,7 @@ fn make_seal(
 ) -> Result<Seal, Corruption> {
     let mut tree = request.frontier.clone();
     tree.merge(&request.range)?;
+    let (zones, facts) = summarize(batches)?;
     Ok(Seal {
         origin: request.origin.clone(),
         shard: request.shard,
@@ -113,8 +109,8 @@ fn make_seal(
         sealed_at: request.sealed_at,
         batch_rows: BATCH_ROWS_MAX as u32,
         blocks,
-        zones: batches.iter().map(BatchZone::compute).collect::<Result<_, _>>()?,
-        facts: Facts::compute(batches)?,
+        zones,
+        facts,
         range_nodes: request.range.nodes().to_vec(),
         frontier_before: request.frontier.nodes().to_vec(),
         root_after: tree.root()?,
@@ -122,22 +118,30 @@ fn make_seal(
     })
 }
 
-/// The two id indexes over all rows, as padded block contents.
-pub(super) fn indexes(all: &RecordBatch) -> Result<[(BlockKind, Vec<u8>); 2], Corruption> {
-    let columns = EventColumns::new(all)?;
-    let mut events = Vec::with_capacity(columns.rows());
-    let mut actors = Vec::new();
-    for row in 0..columns.rows() {
-        let event = columns.event(row);
-        events.push((event_hash(&event.event_id), row as u32));
-        if let Some(actor) = event.actor_id {
-            actors.push((actor_hash(actor), row as u32));
+/// The sorted entries of the two id indexes over all rows.
+pub(super) fn indexes(
+    batches: &[RecordBatch],
+    threads: usize,
+) -> Result<Vec<(BlockKind, Vec<u64>)>, Corruption> {
+    let kinds = [BlockKind::EventIndex, BlockKind::ActorIndex];
+    let made = spread(threads, kinds.len(), |i| {
+        let rows = batches.iter().map(RecordBatch::num_rows).sum();
+        let (mut entries, mut row) = (Vec::with_capacity(rows), 0);
+        for batch in batches {
+            let columns = EventColumns::new(batch)?;
+            for at in 0..columns.rows() {
+                let hash = match kinds[i] {
+                    BlockKind::EventIndex => Some(event_hash(&columns.event_id(at))),
+                    _ => columns.actor_id(at).map(actor_hash),
+                };
+                entries.extend(hash.map(|hash| entry(hash, row)));
+                row += 1;
+            }
         }
-    }
-    Ok([
-        (BlockKind::EventIndex, encode_index(events)),
-        (BlockKind::ActorIndex, encode_index(actors)),
-    ])
+        entries.sort_unstable();
+        Ok((kinds[i], entries))
+    });
+    made.into_iter().collect()
 }
 
 /// Finds the messages that the IPC writer has written so far.
@@ -172,113 +176,4 @@ pub(super) fn split_blocks(bytes: &[u8]) -> Result<Vec<Block>, Corruption> {
         at = end;
     }
     Ok(blocks)
-}
-
-fn build_batch(rows: &[Row], shard: u16) -> Result<RecordBatch, ArrowError> {
-    let mut fields = Vec::with_capacity(COLUMNS.len());
-    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(COLUMNS.len());
-    for (name, kind, _) in COLUMNS {
-        let array: ArrayRef = match kind {
-            ColumnKind::Uuid => event_ids(rows)?,
-            ColumnKind::Label => labels(rows, name),
-            ColumnKind::Text => {
-                Arc::new(rows.iter().map(|row| text(row, name)).collect::<StringArray>())
-            }
-            ColumnKind::Time => Arc::new(times(rows, name)),
-            ColumnKind::Targets => Arc::new(targets(rows)),
-            ColumnKind::U8 => severities(rows),
-            ColumnKind::U16 => Arc::new(UInt16Array::from(vec![shard; rows.len()])),
-            ColumnKind::U64 => {
-                Arc::new(rows.iter().map(|row| Some(row.seq)).collect::<UInt64Array>())
-            }
-        };
-        let plain = kind == ColumnKind::Label && array.data_type() == &arrow_schema::DataType::Utf8;
-        fields.push(field(name, kind, plain));
-        arrays.push(array);
-    }
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
-}
-
-fn event_ids(rows: &[Row]) -> Result<ArrayRef, ArrowError> {
-    let mut builder = FixedSizeBinaryBuilder::with_capacity(rows.len(), 16);
-    for row in rows {
-        builder.append_value(row.event.event_id)?;
-    }
-    Ok(Arc::new(builder.finish()))
-}
-
-fn severities(rows: &[Row]) -> ArrayRef {
-    let mut builder = UInt8Builder::with_capacity(rows.len());
-    for row in rows {
-        builder.append_option(row.event.severity);
-    }
-    Arc::new(builder.finish())
-}
-
-fn times(rows: &[Row], name: &str) -> TimestampMicrosecondArray {
-    let pick = |row: &Row| if name == "time" { row.event.time.0 } else { row.ingested_at.0 };
-    TimestampMicrosecondArray::from_iter_values(rows.iter().map(pick)).with_timezone("UTC")
-}
-
-fn text<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
-    let event = &row.event;
-    let first = event.targets.first();
-    match name {
-        "tenant" => Some(&event.tenant),
-        "action" => Some(&event.action),
-        "category" => event.category.as_deref(),
-        "actor_type" => event.actor_type.as_deref(),
-        "actor_id" => event.actor_id.as_deref(),
-        "actor_name" => event.actor_name.as_deref(),
-        "target_type" => first.and_then(|target| target.kind.as_deref()),
-        "target_id" => first.and_then(|target| target.id.as_deref()),
-        "outcome" => event.outcome.as_deref(),
-        "outcome_reason" => event.outcome_reason.as_deref(),
-        "source_ip" => event.source_ip.as_deref(),
-        "user_agent" => event.user_agent.as_deref(),
-        "service" => event.service.as_deref(),
-        "request_id" => event.request_id.as_deref(),
-        "session_id" => event.session_id.as_deref(),
-        "trace_id" => event.trace_id.as_deref(),
-        "message" => event.message.as_deref(),
-        "attributes" => event.attributes.as_deref(),
-        _ => None,
-    }
-}
-
-/// A dictionary whose values are sorted, so that a code compares like its value; plain text above
-/// the bound.
-fn labels(rows: &[Row], name: &str) -> ArrayRef {
-    let distinct: BTreeSet<&str> = rows.iter().filter_map(|row| text(row, name)).collect();
-    if distinct.len() > DICTIONARY_VALUES_MAX {
-        return Arc::new(rows.iter().map(|row| text(row, name)).collect::<StringArray>());
-    }
-    let values: Vec<&str> = distinct.into_iter().collect();
-    let keys: Int32Array = rows
-        .iter()
-        .map(|row| {
-            let value = text(row, name)?;
-            values.binary_search(&value).ok().and_then(|code| i32::try_from(code).ok())
-        })
-        .collect();
-    let values: ArrayRef = Arc::new(StringArray::from_iter_values(values));
-    Arc::new(DictionaryArray::<Int32Type>::new(keys, values))
-}
-
-fn targets(rows: &[Row]) -> arrow_array::ListArray {
-    let parts = StructBuilder::from_fields(target_fields(), rows.len());
-    let mut list = ListBuilder::new(parts);
-    for row in rows {
-        for target in &row.event.targets {
-            let parts = list.values();
-            for (i, value) in [&target.kind, &target.id, &target.name].into_iter().enumerate() {
-                if let Some(builder) = parts.field_builder::<StringBuilder>(i) {
-                    builder.append_option(value.as_deref());
-                }
-            }
-            parts.append(true);
-        }
-        list.append(!row.event.targets.is_empty());
-    }
-    list.finish()
 }

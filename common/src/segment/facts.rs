@@ -72,48 +72,118 @@ fn text<'a>(batch: &'a RecordBatch, name: &str) -> Result<TextColumn<'a>, Corrup
     batch.column_by_name(name).and_then(TextColumn::new).ok_or_else(|| wrong(name))
 }
 
-fn times(batch: &RecordBatch, name: &str) -> Result<(Micros, Micros), Corruption> {
+fn times<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a [i64], Corruption> {
     let column = batch.column_by_name(name).ok_or_else(|| wrong(name))?;
-    let column =
-        column.as_primitive_opt::<TimestampMicrosecondType>().ok_or_else(|| wrong(name))?;
-    bounds(column.values().iter().copied())
-        .map(|(least, greatest)| (Micros(least), Micros(greatest)))
-        .ok_or_else(|| wrong(name))
+    let column = column.as_primitive_opt::<TimestampMicrosecondType>();
+    Ok(column.ok_or_else(|| wrong(name))?.values())
 }
 
-fn bounds<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<(T, T)> {
-    values.fold(None, |bounds, value| match bounds {
-        None => Some((value, value)),
-        Some((least, greatest)) => Some((value.min(least), value.max(greatest))),
-    })
+/// Least and greatest. Two passes, which the compiler turns into a few wide ones.
+fn bounds<T: Ord + Copy>(values: &[T]) -> Option<(T, T)> {
+    Some((*values.iter().min()?, *values.iter().max()?))
 }
 
-fn text_bounds(column: &TextColumn<'_>, rows: usize) -> (Option<(String, String)>, u32) {
-    let nulls = (0..rows).filter(|row| column.get(*row).is_none()).count();
-    let bounds = bounds((0..rows).filter_map(|row| column.get(row)));
-    (bounds.map(|(least, greatest)| (least.to_owned(), greatest.to_owned())), nulls as u32)
+fn span(values: &[i64], name: &str) -> Result<(Micros, Micros), Corruption> {
+    let (least, greatest) = bounds(values).ok_or_else(|| wrong(name))?;
+    Ok((Micros(least), Micros(greatest)))
+}
+
+/// The values of a text column with their rows, each value once, and the rows without one.
+struct Tally<'a> {
+    values: Vec<(&'a str, u32)>,
+    nulls: u32,
+}
+
+impl<'a> Tally<'a> {
+    /// A dictionary's values are counted by their codes.
+    fn of(batch: &'a RecordBatch, name: &str) -> Result<Self, Corruption> {
+        let (column, rows) = (text(batch, name)?, batch.num_rows());
+        let mut tally = Tally { values: Vec::new(), nulls: 0 };
+        if let TextColumn::Dictionary(keys, values) = column {
+            let mut counts = vec![0; values.len()];
+            for key in keys {
+                match key.and_then(|key| counts.get_mut(usize::try_from(key).ok()?)) {
+                    Some(count) => *count += 1,
+                    None => tally.nulls += 1,
+                }
+            }
+            let used = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
+            tally.values = used.map(|(code, count)| (values.value(code), count)).collect();
+            return Ok(tally);
+        }
+        let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+        for row in 0..rows {
+            match column.get(row) {
+                Some(value) => *counts.entry(value).or_default() += 1,
+                None => tally.nulls += 1,
+            }
+        }
+        tally.values = counts.into_iter().collect();
+        Ok(tally)
+    }
+
+    fn bounds(&self) -> Option<(String, String)> {
+        let values = || self.values.iter().map(|(value, _)| *value);
+        Some((values().min()?.to_owned(), values().max()?.to_owned()))
+    }
+}
+
+/// Zone maps and facts of all batches of a segment, in file order; each must have rows.
+pub(super) fn summarize(batches: &[RecordBatch]) -> Result<(Vec<BatchZone>, Facts), Corruption> {
+    let mut zones = Vec::with_capacity(batches.len());
+    let mut actions: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut outcomes: BTreeMap<Option<&str>, u32> = BTreeMap::new();
+    for batch in batches {
+        let (action, outcome) = (Tally::of(batch, "action")?, Tally::of(batch, "outcome")?);
+        zones.push(BatchZone::compute(batch, &action, &outcome)?);
+        for (value, rows) in action.values {
+            *actions.entry(value).or_default() += rows;
+        }
+        for (value, rows) in outcome.values {
+            *outcomes.entry(Some(value)).or_default() += rows;
+        }
+        if outcome.nulls > 0 {
+            *outcomes.entry(None).or_default() += outcome.nulls;
+        }
+    }
+    let span = |pick: fn(&BatchZone) -> (Micros, Micros)| {
+        let least = zones.iter().map(|zone| pick(zone).0).min();
+        let greatest = zones.iter().map(|zone| pick(zone).1).max();
+        least.zip(greatest).ok_or_else(|| wrong("rows"))
+    };
+    let actions: Vec<_> = actions.into_iter().map(|(a, n)| (a.to_owned(), n)).collect();
+    let outcomes: Vec<_> = outcomes.into_iter().map(|(o, n)| (o.map(str::to_owned), n)).collect();
+    let facts = Facts {
+        rows: zones.iter().map(|zone| zone.rows).sum(),
+        time: span(|zone| zone.time)?,
+        ingested_at: span(|zone| zone.ingested_at)?,
+        tenants: Some(tenant_runs(batches)?).filter(|list| list.len() <= FACTS_MAX),
+        actions: Some(actions).filter(|list| list.len() <= FACTS_MAX),
+        outcomes: Some(outcomes).filter(|list| list.len() <= FACTS_MAX),
+    };
+    Ok((zones, facts))
 }
 
 impl BatchZone {
-    /// The bounds of `batch`, which must have rows.
-    pub fn compute(batch: &RecordBatch) -> Result<Self, Corruption> {
-        let rows = batch.num_rows();
+    fn compute(
+        batch: &RecordBatch,
+        action: &Tally<'_>,
+        outcome: &Tally<'_>,
+    ) -> Result<Self, Corruption> {
         let seq = batch.column_by_name("_seq").and_then(|c| c.as_primitive_opt::<UInt64Type>());
         let severity =
             batch.column_by_name("severity").and_then(|c| c.as_primitive_opt::<UInt8Type>());
         let severity = severity.ok_or_else(|| wrong("severity"))?;
-        let required = |name| text_bounds(&text(batch, name)?, rows).0.ok_or_else(|| wrong(name));
+        let severities: Vec<u8> = severity.iter().flatten().collect();
         Ok(BatchZone {
-            rows: rows as u32,
-            time: times(batch, "time")?,
-            ingested_at: times(batch, "ingested_at")?,
-            seq: seq
-                .and_then(|seq| bounds(seq.values().iter().copied()))
-                .ok_or_else(|| wrong("_seq"))?,
-            tenant: required("tenant")?,
-            action: required("action")?,
-            outcome: text_bounds(&text(batch, "outcome")?, rows),
-            severity: (bounds(severity.iter().flatten()), severity.null_count() as u32),
+            rows: batch.num_rows() as u32,
+            time: span(times(batch, "time")?, "time")?,
+            ingested_at: span(times(batch, "ingested_at")?, "ingested_at")?,
+            seq: seq.and_then(|seq| bounds(seq.values())).ok_or_else(|| wrong("_seq"))?,
+            tenant: Tally::of(batch, "tenant")?.bounds().ok_or_else(|| wrong("tenant"))?,
+            action: action.bounds().ok_or_else(|| wrong("action"))?,
+            outcome: (outcome.bounds(), outcome.nulls),
+            severity: (bounds(&severities), severity.null_count() as u32),
         })
     }
 
@@ -179,36 +249,6 @@ fn read_pair(reader: &mut Reader<'_>) -> Result<Option<(String, String)>, Corrup
 }
 
 impl Facts {
-    /// The facts of all batches of a segment, in file order.
-    pub fn compute(batches: &[RecordBatch]) -> Result<Self, Corruption> {
-        let zones = batches.iter().map(BatchZone::compute).collect::<Result<Vec<_>, _>>()?;
-        let span = |pick: fn(&BatchZone) -> (Micros, Micros)| {
-            let least = zones.iter().map(|zone| pick(zone).0).min();
-            let greatest = zones.iter().map(|zone| pick(zone).1).max();
-            least.zip(greatest).ok_or_else(|| wrong("rows"))
-        };
-        let mut actions: BTreeMap<&str, u32> = BTreeMap::new();
-        let mut outcomes: BTreeMap<Option<&str>, u32> = BTreeMap::new();
-        for batch in batches {
-            let (action, outcome) = (text(batch, "action")?, text(batch, "outcome")?);
-            for row in 0..batch.num_rows() {
-                *actions.entry(action.get(row).unwrap_or_default()).or_default() += 1;
-                *outcomes.entry(outcome.get(row)).or_default() += 1;
-            }
-        }
-        let actions: Vec<_> = actions.into_iter().map(|(a, n)| (a.to_owned(), n)).collect();
-        let outcomes: Vec<_> =
-            outcomes.into_iter().map(|(o, n)| (o.map(str::to_owned), n)).collect();
-        Ok(Facts {
-            rows: zones.iter().map(|zone| zone.rows).sum(),
-            time: span(|zone| zone.time)?,
-            ingested_at: span(|zone| zone.ingested_at)?,
-            tenants: Some(tenant_runs(batches)?).filter(|list| list.len() <= FACTS_MAX),
-            actions: Some(actions).filter(|list| list.len() <= FACTS_MAX),
-            outcomes: Some(outcomes).filter(|list| list.len() <= FACTS_MAX),
-        })
-    }
-
     pub(super) fn write(&self, out: &mut Writer) {
         out.array(8).uint(self.rows.into());
         for time in [self.time.0, self.time.1, self.ingested_at.0, self.ingested_at.1] {
@@ -284,29 +324,25 @@ fn read_list<'a, T>(
 /// The runs of equal tenants over all batches.
 fn tenant_runs(batches: &[RecordBatch]) -> Result<Vec<TenantRun>, Corruption> {
     let mut runs: Vec<TenantRun> = Vec::new();
-    let mut row_in_file = 0u32;
+    let mut rows_before = 0;
     for batch in batches {
-        let tenants = text(batch, "tenant")?;
-        let times = batch
-            .column_by_name("time")
-            .and_then(|column| column.as_primitive_opt::<TimestampMicrosecondType>())
-            .ok_or_else(|| wrong("time"))?;
-        for row in 0..batch.num_rows() {
-            let (tenant, time) = (tenants.get(row).unwrap_or_default(), Micros(times.value(row)));
+        let (tenants, times) = (text(batch, "tenant")?, times(batch, "time")?);
+        let mut start = 0;
+        while start < batch.num_rows() {
+            let end = tenants.run_end(start);
+            let tenant = tenants.get(start).unwrap_or_default();
+            let (first_row, rows) = ((rows_before + start) as u32, (end - start) as u32);
+            let time = span(times.get(start..end).unwrap_or_default(), "time")?;
             match runs.last_mut() {
                 Some(run) if run.tenant == tenant => {
-                    run.rows += 1;
-                    run.time = (run.time.0.min(time), run.time.1.max(time));
+                    run.rows += rows;
+                    run.time = (run.time.0.min(time.0), run.time.1.max(time.1));
                 }
-                _ => runs.push(TenantRun {
-                    tenant: tenant.to_owned(),
-                    first_row: row_in_file,
-                    rows: 1,
-                    time: (time, time),
-                }),
+                _ => runs.push(TenantRun { tenant: tenant.to_owned(), first_row, rows, time }),
             }
-            row_in_file += 1;
+            start = end;
         }
+        rows_before += batch.num_rows();
     }
     Ok(runs)
 }

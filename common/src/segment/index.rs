@@ -16,18 +16,34 @@ pub fn actor_hash(actor_id: &str) -> u32 {
     (short_digest("actor id index", actor_id.as_bytes()) >> 32) as u32
 }
 
-/// Encodes (hash, row) pairs.
-pub(super) fn encode_index(mut entries: Vec<(u32, u32)>) -> Vec<u8> {
-    entries.sort_unstable();
+/// A hash with its row, as one number that sorts like the pair.
+pub(super) fn entry(hash: u32, row: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(row)
+}
+
+/// Encodes sorted entries.
+pub(super) fn encode_index(entries: &[u64]) -> Vec<u8> {
     let mut out = Vec::with_capacity(4 + entries.len() * 8);
     out.extend((entries.len() as u32).to_le_bytes());
-    for (hash, _) in &entries {
-        out.extend(hash.to_le_bytes());
+    for entry in entries {
+        out.extend(((entry >> 32) as u32).to_le_bytes());
     }
-    for (_, row) in &entries {
-        out.extend(row.to_le_bytes());
+    for entry in entries {
+        out.extend((*entry as u32).to_le_bytes());
     }
     out
+}
+
+/// Whether a block is what [`encode_index`] makes of `entries`, and zeros behind.
+pub(super) fn is_index_of(block: &[u8], entries: &[u64]) -> bool {
+    let count = (entries.len() as u32).to_le_bytes();
+    let Some(rest) = block.strip_prefix(&count) else { return false };
+    let (words, rest) = rest.as_chunks::<4>();
+    let Some((hashes, words)) = words.split_at_checked(entries.len()) else { return false };
+    let Some((rows, padding)) = words.split_at_checked(entries.len()) else { return false };
+    hashes.iter().zip(entries).all(|(hash, entry)| *hash == ((entry >> 32) as u32).to_le_bytes())
+        && rows.iter().zip(entries).all(|(row, entry)| *row == (*entry as u32).to_le_bytes())
+        && padding.as_flattened().iter().chain(rest).all(|byte| *byte == 0)
 }
 
 /// A parsed index over borrowed bytes.

@@ -4,11 +4,13 @@
 //! "ARROW1" + padding | schema | dictionaries… | record batches… | id indexes | EOS | footer
 //!  └────────────────── blocks, each with a CRC32 in the seal ──────────────┘        └ seal
 //! ```
-//! Reading order: `schema` (the columns), `encode` (rows → bytes), `seal` (what the footer says),
+//! Reading order: `schema` (the columns), `build` (rows → batches),
+//! `encode` (batches → bytes), `seal` (what the footer says),
 //! `facts` (what pruning knows), `index` (point lookups), `view` (bytes → parsed, not trusted),
 //! `form` (one form a row),
 //! `verify` (the one judge), `frames` (the object store's form). `docs/format.md` has every byte.
 
+mod build;
 pub mod columns;
 mod encode;
 mod facts;
@@ -17,18 +19,19 @@ mod frames;
 mod index;
 pub mod schema;
 mod seal;
+mod spread;
 mod verify;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
-pub use encode::{Row, SealRequest, encode_segment};
+pub use encode::{Row, SealRequest, encode_rows, encode_segment};
 pub use facts::{BatchZone, Facts, TenantRun};
 pub use frames::{FrameTable, compress, decompress};
 pub use index::{IdIndex, actor_hash, event_hash};
 pub use seal::{Block, BlockKind, RequestEntry, Seal};
-pub use verify::{Expectation, verify_segment};
+pub use verify::{Expectation, verify_segment, verify_segment_at_once};
 pub use view::SegmentView;
 
 use crate::fault::{hex, unhex};

@@ -65,13 +65,14 @@ pub struct Block {
 /// One request's idempotency key, with the answer that it got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestEntry {
-    /// The key as sent.
+    /// The key as sent; of a caller who is limited to some tenants, a digest of both.
     pub key: String,
     /// Digest of the request's body.
     pub body_digest: [u8; 32],
     /// When it was answered.
     pub at: Micros,
-    /// (index in the request, event id, seq) of the events that this shard took.
+    /// (index in the request, event id, seq) of the events that this shard took. If none of them
+    /// was new, the first entry says so: index [`RequestEntry::NO_ROWS`], the log's id, 2^64 - 1.
     pub events: Vec<(u32, [u8; 16], u64)>,
 }
 
@@ -275,6 +276,14 @@ fn read_hashes(reader: &mut Reader<'_>) -> Result<Vec<Hash>, Corruption> {
 }
 
 impl RequestEntry {
+    /// The index of no event: marks a request all of whose events were stored before.
+    pub const NO_ROWS: u32 = u32::MAX;
+
+    /// The log's id, if the request stored nothing new.
+    pub fn stored_none(&self) -> Option<[u8; 16]> {
+        self.events.first().filter(|first| first.0 == Self::NO_ROWS).map(|first| first.1)
+    }
+
     /// Appends the CBOR form; also used by the write-ahead log.
     pub fn write(&self, out: &mut Writer) {
         out.array(4).text(&self.key).bytes(&self.body_digest).int(self.at.0);

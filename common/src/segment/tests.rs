@@ -54,7 +54,7 @@ fn sealed(start: u64, rows: u64) -> (Vec<u8>, CompactRange) {
             events: vec![(0, [2; 16], start)],
         }],
     };
-    let rows = (start..start + rows)
+    let rows: Vec<_> = (start..start + rows)
         .map(|i| Row { event: event(i), seq: i, ingested_at: Micros(2_000_000 + i as i64) })
         .collect();
     (encode_segment(rows, &request).unwrap(), frontier)

@@ -3,20 +3,23 @@
 //! Cheap checks come first. Every check has a stable name (`docs/format.md` lists them); the first
 //! that fails is reported with its place.
 
+use std::sync::{Mutex, PoisonError};
+
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
-use arrow_select::concat::concat_batches;
 
 use super::columns::EventColumns;
 use super::encode::indexes;
-use super::facts::{BatchZone, Facts};
+use super::facts::summarize;
 use super::form::verify_form;
+use super::index::is_index_of;
 use super::schema::{COLUMNS, field};
 use super::seal::{Block, Seal};
+use super::spread::{spread, threads};
 use super::{SCHEMA_VERSION, SegmentView};
-use crate::event::{Position, encode_leaf};
+use crate::event::{LeafHasher, Position};
 use crate::fault::{Corruption, hex};
-use crate::integrity::{CompactRange, Hash, crc32, file_hash, leaf_hash, log_id, shard_origin};
+use crate::integrity::{CompactRange, Hash, crc32, file_hash, log_id, shard_origin};
 
 /// What the verifier knows from elsewhere: a file name, a signed commit, the tree so far.
 /// Everything that is `Some` is enforced; `Expectation::default()` checks the file in itself.
@@ -43,6 +46,22 @@ pub fn verify_segment(
     buffer: Buffer,
     expect: &Expectation,
 ) -> Result<(SegmentView, Vec<RecordBatch>), Corruption> {
+    verify_on(1, buffer, expect)
+}
+
+/// The same with all cores, for whom somebody waits.
+pub fn verify_segment_at_once(
+    buffer: Buffer,
+    expect: &Expectation,
+) -> Result<(SegmentView, Vec<RecordBatch>), Corruption> {
+    verify_on(threads(), buffer, expect)
+}
+
+fn verify_on(
+    threads: usize,
+    buffer: Buffer,
+    expect: &Expectation,
+) -> Result<(SegmentView, Vec<RecordBatch>), Corruption> {
     verify_bytes(buffer.as_slice(), expect)?;
     let view = SegmentView::parse(buffer)?;
     let seal = view.seal();
@@ -53,9 +72,9 @@ pub fn verify_segment(
     verify_schema(&view)?;
     let batches = view.decode()?;
     verify_form(&batches)?;
-    verify_rows(seal, &batches)?;
+    verify_rows(seal, &batches, threads)?;
     verify_tree(seal, expect)?;
-    verify_summaries(&view, &batches)?;
+    verify_summaries(&view, &batches, threads)?;
     Ok((view, batches))
 }
 
@@ -142,87 +161,118 @@ fn verify_schema(view: &SegmentView) -> Result<(), Corruption> {
 }
 
 /// Leaves re-derived from the columns, put in their places, folded into the range nodes.
-fn verify_rows(seal: &Seal, batches: &[RecordBatch]) -> Result<(), Corruption> {
+fn verify_rows(seal: &Seal, batches: &[RecordBatch], threads: usize) -> Result<(), Corruption> {
     let rows = usize::try_from(seal.rows()).unwrap_or(usize::MAX);
     let counted: usize = batches.iter().map(RecordBatch::num_rows).sum();
     if rows != counted {
-        return Err(Corruption::new(
-            "contiguity",
-            None,
-            format!("{rows} rows"),
-            counted.to_string(),
-        ));
+        let expected = format!("{rows} rows");
+        return Err(Corruption::new("contiguity", None, expected, counted.to_string()));
     }
-    let log_id = log_id(&seal.origin);
-    let mut leaves: Vec<Option<(Hash, i64)>> = vec![None; rows];
-    let mut last: Option<(String, i64, u64)> = None;
-    for batch in batches {
-        let columns = EventColumns::new(batch)?;
-        for row in 0..columns.rows() {
-            let (seq, ingested_at) = (columns.seq(row), columns.ingested_at(row));
-            let at = |check, expected: &str, found: String| {
-                Corruption::new(check, None, format!("{expected} in row with seq {seq}"), found)
-            };
-            if columns.shard(row) != seal.shard {
-                let found = columns.shard(row).to_string();
-                return Err(at("shard", &format!("_shard {}", seal.shard), found));
-            }
-            let event = columns.event(row);
-            let first = event.targets.first().copied().unwrap_or_default();
-            if (first.kind, first.id) != columns.flat_target(row) {
-                let found = format!("{:?}", columns.flat_target(row));
-                return Err(at("target", "target_type and target_id of targets[0]", found));
-            }
-            let in_order = last.as_ref().is_none_or(|(tenant, time, seq_before)| {
-                (tenant.as_str(), *time, *seq_before) < (event.tenant, event.time.0, seq)
-            });
-            if !in_order {
-                return Err(at("sort_order", "rows by tenant, time, _seq", "another order".into()));
-            }
-            match &mut last {
-                Some((tenant, time, before)) => {
-                    if tenant != event.tenant {
-                        event.tenant.clone_into(tenant);
-                    }
-                    (*time, *before) = (event.time.0, seq);
-                }
-                None => last = Some((event.tenant.to_owned(), event.time.0, seq)),
-            }
-            let slot = seq
-                .checked_sub(seal.start)
-                .and_then(|i| leaves.get_mut(usize::try_from(i).ok()?))
-                .filter(|slot| slot.is_none());
-            let Some(slot) = slot else {
-                let expected = format!("each seq of [{}, {}) once", seal.start, seal.end);
-                return Err(Corruption::new("contiguity", None, expected, seq.to_string()));
-            };
-            let position = Position { log_id, seq, ingested_at };
-            let leaf = encode_leaf(&event, &position)
-                .map_err(|error| at("leaves", "canonical attributes", error.to_string()))?;
-            *slot = Some((leaf_hash(&leaf), ingested_at.0));
+    let columns = batches.iter().map(EventColumns::new).collect::<Result<Vec<_>, _>>()?;
+    let mut last = None;
+    for batch in columns.iter().filter(|batch| batch.rows() > 0) {
+        if last.is_some_and(|last| last >= batch.place(0)) {
+            return Err(out_of_order(batch.seq(0)));
         }
+        last = Some(batch.place(batch.rows() - 1));
     }
-    fold_leaves(seal, &leaves)
+    let leaves = Mutex::new(Leaves::new(seal.start, rows));
+    let placed = spread(threads, columns.len(), |i| {
+        let derived = derive_leaves(seal, &columns[i])?;
+        let mut leaves = leaves.lock().unwrap_or_else(PoisonError::into_inner);
+        derived.into_iter().try_for_each(|leaf| leaves.place(leaf))
+    });
+    placed.into_iter().collect::<Result<(), _>>()?;
+    leaves.into_inner().unwrap_or_else(PoisonError::into_inner).fold(seal)
 }
 
-fn fold_leaves(seal: &Seal, leaves: &[Option<(Hash, i64)>]) -> Result<(), Corruption> {
-    let mut range = CompactRange::empty(seal.start);
-    let mut latest = i64::MIN;
-    for (i, leaf) in leaves.iter().enumerate() {
-        let seq = seal.start + i as u64;
-        let Some((hash, ingested_at)) = leaf else {
-            return Err(Corruption::new("contiguity", None, format!("seq {seq}"), "no such row"));
+/// What a row's columns say.
+#[derive(Clone, Copy, Debug)]
+struct Leaf {
+    seq: u64,
+    ingested_at: i64,
+    hash: Hash,
+}
+
+fn out_of_order(seq: u64) -> Corruption {
+    let expected = format!("rows by tenant, time, _seq in row with seq {seq}");
+    Corruption::new("sort_order", None, expected, "another order")
+}
+
+fn derive_leaves(seal: &Seal, columns: &EventColumns<'_>) -> Result<Vec<Leaf>, Corruption> {
+    let (log_id, mut hasher) = (log_id(&seal.origin), LeafHasher::default());
+    let (mut leaves, mut last) = (Vec::with_capacity(columns.rows()), None);
+    for row in 0..columns.rows() {
+        let (seq, ingested_at) = (columns.seq(row), columns.ingested_at(row));
+        let at = |check, expected: &str, found: String| {
+            Corruption::new(check, None, format!("{expected} in row with seq {seq}"), found)
         };
-        if *ingested_at < latest {
-            let expected = format!("ingested_at not before its predecessor at seq {seq}");
-            return Err(Corruption::new("ingest_time", None, expected, ingested_at.to_string()));
+        if columns.shard(row) != seal.shard {
+            let found = columns.shard(row).to_string();
+            return Err(at("shard", &format!("_shard {}", seal.shard), found));
         }
-        latest = *ingested_at;
-        range.append(*hash);
+        let event = columns.event(row);
+        let first = event.targets.first().copied().unwrap_or_default();
+        if (first.kind, first.id) != columns.flat_target(row) {
+            let found = format!("{:?}", columns.flat_target(row));
+            return Err(at("target", "target_type and target_id of targets[0]", found));
+        }
+        let place = (event.tenant, event.time.0, seq);
+        if last.replace(place).is_some_and(|last| last >= place) {
+            return Err(out_of_order(seq));
+        }
+        let hash = hasher
+            .hash(&event, &Position { log_id, seq, ingested_at })
+            .map_err(|error| at("leaves", "canonical attributes", error.to_string()))?;
+        leaves.push(Leaf { seq, ingested_at: ingested_at.0, hash });
     }
-    range
-        .check_nodes(&seal.range_nodes)
-        .map_err(|corruption| Corruption { check: "leaves", ..corruption })
+    Ok(leaves)
+}
+
+/// Leaves by their seqs.
+struct Leaves {
+    start: u64,
+    /// Hash, ingest time, and whether the row has come.
+    hashes: Vec<Hash>,
+    times: Vec<i64>,
+    present: Vec<bool>,
+}
+
+impl Leaves {
+    fn new(start: u64, rows: usize) -> Self {
+        let (hashes, times) = (vec![Hash::default(); rows], vec![0; rows]);
+        Leaves { start, hashes, times, present: vec![false; rows] }
+    }
+
+    fn place(&mut self, leaf: Leaf) -> Result<(), Corruption> {
+        let place = leaf.seq.checked_sub(self.start).and_then(|place| usize::try_from(place).ok());
+        if let Some(place) = place
+            && let Some(present @ false) = self.present.get_mut(place)
+        {
+            *present = true;
+            self.hashes[place] = leaf.hash;
+            self.times[place] = leaf.ingested_at;
+            return Ok(());
+        }
+        let end = self.start + self.present.len() as u64;
+        let expected = format!("each seq of [{}, {end}) once", self.start);
+        Err(Corruption::new("contiguity", None, expected, leaf.seq.to_string()))
+    }
+
+    /// As many rows as places, and none came twice: all of them are there.
+    fn fold(&self, seal: &Seal) -> Result<(), Corruption> {
+        let decreases = self.times.windows(2).position(|pair| pair[1] < pair[0]);
+        if let Some(before) = decreases {
+            let (seq, found) = (self.start + before as u64 + 1, self.times[before + 1]);
+            let expected = format!("ingested_at not before its predecessor at seq {seq}");
+            return Err(Corruption::new("ingest_time", None, expected, found.to_string()));
+        }
+        let mut range = CompactRange::empty(self.start);
+        self.hashes.iter().for_each(|hash| range.append(*hash));
+        range
+            .check_nodes(&seal.range_nodes)
+            .map_err(|corruption| Corruption { check: "leaves", ..corruption })
+    }
 }
 
 /// Frontier before, range and root after must agree with each other and with what is known.
@@ -249,31 +299,32 @@ fn verify_tree(seal: &Seal, expect: &Expectation) -> Result<(), Corruption> {
 }
 
 /// Whatever pruning relies on is recomputed.
-fn verify_summaries(view: &SegmentView, batches: &[RecordBatch]) -> Result<(), Corruption> {
+fn verify_summaries(
+    view: &SegmentView,
+    batches: &[RecordBatch],
+    threads: usize,
+) -> Result<(), Corruption> {
     let seal = view.seal();
-    for (i, (batch, claimed)) in batches.iter().zip(&seal.zones).enumerate() {
+    let (zones, facts) = summarize(batches)?;
+    for (i, (zone, claimed)) in zones.iter().zip(&seal.zones).enumerate() {
         // Readers find a row's batch by division: rows beyond the figure would be invisible.
-        let (rows, full) = (batch.num_rows(), seal.batch_rows as usize);
+        let (rows, full) = (zone.rows, seal.batch_rows);
         if rows > full || (i + 1 < batches.len() && rows != full) {
             let expected = format!("{full} rows in batch {i}, fewer only in the last");
-            return Err(Corruption::new("zone_maps", None, expected, batch.num_rows().to_string()));
+            return Err(Corruption::new("zone_maps", None, expected, rows.to_string()));
         }
-        if BatchZone::compute(batch)? != *claimed {
+        if zone != claimed {
             let expected = format!("zone map of batch {i} as its rows give it");
             return Err(Corruption::new("zone_maps", None, expected, "another"));
         }
     }
-    if Facts::compute(batches)? != seal.facts {
+    if facts != seal.facts {
         return Err(Corruption::new("facts", None, "facts as the rows give them", "others"));
     }
-    let unreadable =
-        |error: arrow_schema::ArrowError| Corruption::new("arrow", None, "rows", error.to_string());
-    let all = concat_batches(view.schema(), batches).map_err(unreadable)?;
-    for (kind, index) in indexes(&all)? {
+    for (kind, entries) in indexes(batches, threads)? {
         let block = seal.blocks_of(kind).next();
         let found = block.map(|block| view.block(block)).unwrap_or_default();
-        let (used, padding) = found.split_at_checked(index.len()).unwrap_or_default();
-        if used != index.as_slice() || padding.iter().any(|byte| *byte != 0) {
+        if !is_index_of(found, &entries) {
             let offset = block.map(|block| block.offset);
             let expected = format!("{kind:?} as the rows give it");
             return Err(Corruption::new("index", offset, expected, "another"));
