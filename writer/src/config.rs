@@ -1,9 +1,14 @@
 //! The writer's settings: flags and environment, and what they mean with defaults and bounds.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sealcast_common::catalog::names::is_stream_name;
-use sealcast_common::limits::{FUTURE_MICROS_MAX, SHARDS_MAX, TAIL_AGE_MS_MAX, TAIL_BYTES_MAX};
+use sealcast_common::limits::{
+    BODY_MS_MAX, BODY_STALL_MS_MAX, FUTURE_MICROS_MAX, INGEST_BYTES_MAX, REQUEST_BYTES_MAX,
+    SHARD_QUEUE_BYTES_MAX, SHARD_QUEUE_MAX, SHARDS_MAX, TAIL_AGE_MS_MAX, TAIL_BYTES_MAX,
+};
+use sealcast_common::serve::access::{AccessArgs, AccessConfig};
+use sealcast_common::serve::{ConfigError, load_section};
 use serde::{Deserialize, Serialize};
 
 /// When appended bytes are put on stable storage.
@@ -79,14 +84,42 @@ pub struct Args {
     #[arg(long, env = "SEALCAST_WRITER_FUTURE_MS", value_name = "MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub future_ms: Option<u64>,
+    /// Requests that may wait for a shard [default: 1024]
+    #[arg(long, env = "SEALCAST_WRITER_QUEUE_REQUESTS", value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_requests: Option<usize>,
+    /// Events that may wait for a shard, bytes of text [default: 134217728]
+    #[arg(long, env = "SEALCAST_WRITER_QUEUE_BYTES", value_name = "BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_bytes: Option<usize>,
+    /// Request bodies held at one time, bytes [default: 268435456]
+    #[arg(long, env = "SEALCAST_WRITER_INGEST_BYTES", value_name = "BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ingest_bytes: Option<usize>,
+    /// How long a request's body may take to arrive, milliseconds [default: 30000]
+    #[arg(long, env = "SEALCAST_WRITER_BODY_MS", value_name = "MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_ms: Option<u64>,
+    /// A body that sends nothing for so long is given up, milliseconds [default: 4000]
+    #[arg(long, env = "SEALCAST_WRITER_BODY_STALL_MS", value_name = "MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_stall_ms: Option<u64>,
+    /// Stay ready while a shard is out of service [default: false]
+    #[arg(long, env = "SEALCAST_WRITER_READY_DEGRADED", value_name = "BOOL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready_degraded: Option<bool>,
     /// How long running requests may take to end at shutdown, milliseconds [default: 10000]
     #[arg(long, env = "SEALCAST_WRITER_DRAIN_MS", value_name = "MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drain_ms: Option<u64>,
+    /// Section `[access]`.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub access: AccessArgs,
 }
 
 /// The settings of a writer, section `[writer]`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Data directory.
@@ -114,8 +147,23 @@ pub struct Config {
     pub group_bytes: usize,
     /// How far an event's time may lie in the future, milliseconds.
     pub future_ms: u64,
+    /// Requests that may wait for a shard; more are refused before anything is written.
+    pub queue_requests: usize,
+    /// Events that may wait for a shard, bytes of text.
+    pub queue_bytes: usize,
+    /// Request bodies held and read at one time, bytes: counted as they arrive.
+    pub ingest_bytes: usize,
+    /// How long a request's body may take to arrive, milliseconds.
+    pub body_ms: u64,
+    /// A body that sends nothing for so long is given up, milliseconds.
+    pub body_stall_ms: u64,
+    /// Stay ready while a shard is out of service: its state is then a note of `/readyz`.
+    pub ready_degraded: bool,
     /// How long running requests may take to end at shutdown, milliseconds.
     pub drain_ms: u64,
+    /// Section `[access]`.
+    #[serde(skip)]
+    pub access: AccessConfig,
 }
 
 impl Default for Config {
@@ -133,7 +181,14 @@ impl Default for Config {
             group_wait_ms: 0,
             group_bytes: 1024 * 1024,
             future_ms: FUTURE_MICROS_MAX.unsigned_abs() / 1_000,
+            queue_requests: SHARD_QUEUE_MAX,
+            queue_bytes: SHARD_QUEUE_BYTES_MAX,
+            ingest_bytes: INGEST_BYTES_MAX,
+            body_ms: BODY_MS_MAX,
+            body_stall_ms: BODY_STALL_MS_MAX,
+            ready_degraded: false,
             drain_ms: 10_000,
+            access: AccessConfig::default(),
         }
     }
 }
@@ -151,6 +206,12 @@ pub struct SettingError {
 }
 
 impl Config {
+    /// Defaults, then `[writer]` and `[access]` of `file`, then `args`.
+    pub fn load(file: Option<&Path>, args: &Args) -> Result<Self, ConfigError> {
+        let config: Config = load_section("writer", file, args)?;
+        Ok(Config { access: AccessConfig::load(file, &args.access)?, ..config })
+    }
+
     /// Every setting is within its bounds.
     pub fn check(&self) -> Result<(), SettingError> {
         for (name, value) in [("cluster", &self.cluster), ("node", &self.node)] {
@@ -163,13 +224,20 @@ impl Config {
         }
         let shards = u64::from(self.shards.unwrap_or(1));
         let first = u64::from(self.shard_first.unwrap_or(0));
-        let group_bytes = u64::try_from(self.group_bytes).unwrap_or(u64::MAX);
+        let bytes = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
+        let request = bytes(REQUEST_BYTES_MAX);
         within("shards", shards, 1, SHARDS_MAX.into())?;
         within("shard_first", first, 0, u64::from(u16::MAX) + 1 - shards)?;
         within("seal_bytes", self.seal_bytes, 4 * 1024, 2 * TAIL_BYTES_MAX)?;
         within("seal_age_ms", self.seal_age_ms, 10, 24 * 3600 * 1_000)?;
         within("group_wait_ms", self.group_wait_ms, 0, 1_000)?;
-        within("group_bytes", group_bytes, 4 * 1024, TAIL_BYTES_MAX)?;
+        within("group_bytes", bytes(self.group_bytes), 4 * 1024, TAIL_BYTES_MAX)?;
+        within("queue_requests", bytes(self.queue_requests), 1, 1_000_000)?;
+        // One request of the greatest size always fits.
+        within("queue_bytes", bytes(self.queue_bytes), request, 1 << 30)?;
+        within("ingest_bytes", bytes(self.ingest_bytes), 2 * request, 1 << 30)?;
+        within("body_ms", self.body_ms, 10, 600_000)?;
+        within("body_stall_ms", self.body_stall_ms, 10, 600_000)?;
         within("future_ms", self.future_ms, 0, 10 * 365 * 24 * 3600 * 1_000)?;
         within("drain_ms", self.drain_ms, 0, 600_000)
     }

@@ -5,12 +5,14 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use arrow_buffer::{Buffer, MutableBuffer};
-use sealcast_common::durable::Durable;
+use sealcast_common::durable::{Durable, temporary_name};
 
 /// Bytes at the start of an Arrow file that a footer's reader looks at.
 const HEAD_BYTES: usize = 64;
 /// Footer length and magic at the end.
 const END_BYTES: usize = 10;
+/// What is compared at once.
+const PIECE_BYTES: usize = 256 * 1024;
 
 /// A whole file in memory, aligned as Arrow wants it.
 pub(crate) fn read_aligned(path: &Path) -> io::Result<Buffer> {
@@ -19,6 +21,24 @@ pub(crate) fn read_aligned(path: &Path) -> io::Result<Buffer> {
     let mut buffer = MutableBuffer::from_len_zeroed(len);
     file.read_exact(buffer.as_slice_mut())?;
     Ok(buffer.into())
+}
+
+/// Whether a file holds exactly these bytes; read piece by piece.
+pub(crate) fn holds(path: &Path, bytes: &[u8]) -> io::Result<bool> {
+    let mut file = File::open(path)?;
+    if length(&file)? != bytes.len() {
+        return Ok(false);
+    }
+    let mut piece = vec![0; PIECE_BYTES.min(bytes.len())];
+    for expected in bytes.chunks(PIECE_BYTES) {
+        let found = &mut piece[..expected.len()];
+        match file.read_exact(found) {
+            Ok(()) if found == expected => {}
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
+            _ => return Ok(false),
+        }
+    }
+    Ok(true)
 }
 
 /// A segment file of which only head and footer are read; the rows between are zero pages, which
@@ -56,6 +76,15 @@ pub(crate) fn files_in(dir: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Whether a disk that was full takes `bytes` again: they are written, synced and removed. Asking
+/// the system for its free blocks says less: quotas, reserves and delayed allocation lie between.
+pub(crate) fn has_space(dir: &Path, bytes: usize, files: &dyn Durable) -> io::Result<()> {
+    let probe = temporary_name(&dir.join("space"));
+    let written = files.write_new(&probe, &vec![0; bytes]);
+    let removed = files.remove(&probe);
+    written.and(removed)
 }
 
 /// Removes what a crash left half-written.

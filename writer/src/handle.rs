@@ -1,14 +1,11 @@
 //! How the rest of the writer talks to a shard's actor: a bounded queue in, a published view out.
 
-use std::io;
 use std::sync::{Arc, RwLock};
 
 use sealcast_common::integrity::Hash;
-use sealcast_common::limits::SHARD_QUEUE_BYTES_MAX;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
-use tokio::task::JoinError;
 
-use crate::sealer::SealError;
+use crate::fault::{Fault, FaultKind};
 use crate::stage::{Append, Appended, Refused};
 use crate::window::Window;
 
@@ -22,7 +19,7 @@ pub(crate) enum Command {
 }
 
 /// (segments sealed meanwhile, sealed leaves).
-pub(crate) type FlushAnswer = Result<(usize, u64), Poison>;
+pub(crate) type FlushAnswer = Result<(usize, u64), Fault>;
 
 /// A queued request with its share of the queue's bytes.
 #[derive(Debug)]
@@ -62,54 +59,10 @@ impl Pending {
 pub(crate) enum AppendError {
     #[error(transparent)]
     Refused(Refused),
-    #[error("shard is poisoned: {0}")]
-    Poisoned(Poison),
+    #[error("shard takes no events: {0}")]
+    Faulty(Fault),
     #[error("shard has stopped")]
     Stopped,
-}
-
-/// Why a shard takes no further events until a restart.
-#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
-#[error("{cause}")]
-pub(crate) struct Poison {
-    /// What happened.
-    pub(crate) cause: String,
-    /// The disk is full.
-    pub(crate) disk_full: bool,
-}
-
-impl Poison {
-    pub(crate) fn of_io(step: &str, error: &io::Error) -> Self {
-        Poison {
-            cause: format!("{step} failed: {error}"),
-            disk_full: matches!(
-                error.kind(),
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-            ),
-        }
-    }
-
-    pub(crate) fn of_seal(error: &SealError) -> Self {
-        match error {
-            SealError::Io { source, .. } => {
-                Poison { cause: error.to_string(), ..Poison::of_io("seal", source) }
-            }
-            _ => Poison { cause: error.to_string(), disk_full: false },
-        }
-    }
-
-    pub(crate) fn of_panic(step: &str, error: &JoinError) -> Self {
-        Poison { cause: format!("{step} broke off: {error}"), disk_full: false }
-    }
-
-    /// What to do.
-    pub(crate) fn hint(&self) -> &'static str {
-        if self.disk_full {
-            "free space on the disk of the data directory, then restart the writer"
-        } else {
-            "nothing acknowledged is lost: find the cause in the log, then restart the writer"
-        }
-    }
 }
 
 /// What a shard says of itself after every step.
@@ -121,8 +74,8 @@ pub(crate) struct ShardView {
     pub(crate) sealed: u64,
     /// Root at `size`.
     pub(crate) root: Hash,
-    /// Set once, never taken back.
-    pub(crate) poison: Option<Poison>,
+    /// Why it takes no events now.
+    pub(crate) fault: Option<Fault>,
 }
 
 /// A shard as the router sees it.
@@ -137,6 +90,7 @@ pub(crate) struct ShardHandle {
     pub(crate) view: watch::Receiver<ShardView>,
     queue: mpsc::Sender<Command>,
     bytes: Arc<Semaphore>,
+    bounds: QueueBounds,
 }
 
 /// A place in a shard's queue, taken before anything is written anywhere.
@@ -150,12 +104,21 @@ pub(crate) struct Reserved {
 /// Why a shard has no place for a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Busy {
-    #[error("queue of shard {0} is full")]
-    Full(u16),
-    #[error("shard {0} is poisoned: {1}")]
-    Poisoned(u16, Poison),
+    #[error("queue of shard {0} is full: {1} requests wait")]
+    Requests(u16, usize),
+    #[error("queue of shard {0} is full: {1} bytes of events wait")]
+    Bytes(u16, usize),
+    #[error("shard {0} takes no events: {1}")]
+    Faulty(u16, Fault),
     #[error("shard {0} has stopped")]
     Stopped(u16),
+}
+
+/// The bounds of a shard's queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueueBounds {
+    pub(crate) requests: usize,
+    pub(crate) bytes: usize,
 }
 
 impl ShardHandle {
@@ -164,30 +127,33 @@ impl ShardHandle {
         window: Arc<RwLock<Window>>,
         view: watch::Receiver<ShardView>,
         queue: mpsc::Sender<Command>,
+        bounds: QueueBounds,
     ) -> Self {
-        let bytes = Arc::new(Semaphore::new(SHARD_QUEUE_BYTES_MAX));
-        ShardHandle { shard, origin, key, window, view, queue, bytes }
+        let bytes = Arc::new(Semaphore::new(bounds.bytes));
+        ShardHandle { shard, origin, key, window, view, queue, bytes, bounds }
     }
 
     /// A place for events of `bytes` bytes of text.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<Reserved, Busy> {
-        if let Some(poison) = self.view.borrow().poison.clone() {
-            return Err(Busy::Poisoned(self.shard, poison));
+        if let Some(fault) = self.view.borrow().fault.clone() {
+            return Err(Busy::Faulty(self.shard, fault));
         }
         let share = u32::try_from(bytes).unwrap_or(u32::MAX);
         let share = Arc::clone(&self.bytes)
             .try_acquire_many_owned(share)
-            .map_err(|_| Busy::Full(self.shard))?;
+            .map_err(|_| Busy::Bytes(self.shard, self.bounds.bytes))?;
         match self.queue.clone().try_reserve_owned() {
             Ok(place) => Ok(Reserved { place, share, bytes }),
-            Err(mpsc::error::TrySendError::Full(_)) => Err(Busy::Full(self.shard)),
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                Err(Busy::Requests(self.shard, self.bounds.requests))
+            }
             Err(mpsc::error::TrySendError::Closed(_)) => Err(Busy::Stopped(self.shard)),
         }
     }
 
     /// Waits until everything that is in the tail now is sealed.
     pub(crate) async fn flush(&self) -> FlushAnswer {
-        let stopped = || Poison { cause: "shard has stopped".to_owned(), disk_full: false };
+        let stopped = || Fault::new(FaultKind::Suspended, "shard has stopped");
         let (sender, answer) = oneshot::channel();
         self.queue.send(Command::Flush(sender)).await.map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?

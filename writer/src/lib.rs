@@ -9,6 +9,7 @@ mod api;
 mod config;
 mod context;
 mod disk;
+mod fault;
 mod handle;
 mod ids;
 mod keys;
@@ -27,6 +28,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub use api::openapi;
 pub use config::{Args, Config, Fsync, SettingError};
 pub use keys::KeyError;
 pub use node::NodeError;

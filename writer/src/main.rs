@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use sealcast_common::serve::{LogFormat, init_telemetry, load_section, shutdown_signal};
-use sealcast_writer::{Args, Seams, start};
+use sealcast_common::serve::{LogFormat, init_telemetry, shutdown_signal};
+use sealcast_writer::{Args, Config, Seams, start};
 use tokio_util::sync::CancellationToken;
 
 /// Takes events by HTTP, makes them durable, seals them into segments.
@@ -42,7 +42,7 @@ async fn run(command: &Command) -> Result<(), String> {
     // A bad filter is reported by a good one.
     init_telemetry(format, &command.log)
         .or_else(|reason| init_telemetry(format, "info").and(Err(reason)))?;
-    let config = load_section("writer", command.config.as_deref(), &command.args);
+    let config = Config::load(command.config.as_deref(), &command.args);
     let config = config.map_err(|error| error.to_string())?;
     let stop = CancellationToken::new();
     let handle = start(config, Seams::default(), stop.clone()).await.map_err(|error| {

@@ -54,7 +54,18 @@ pub(crate) fn tail(shard: u16, rows: usize, bytes: u64) {
     gauge!("sealcast_writer_tail_bytes", "shard" => shard).set(bytes as f64);
 }
 
-/// Poisoned shards, now.
-pub(crate) fn poisoned() {
-    gauge!("sealcast_writer_shards_poisoned").increment(1.0);
+/// A seal has failed; it is made again if the disk is to blame.
+pub(crate) fn seal_failed() {
+    counter!("sealcast_writer_seal_failures_total").increment(1);
+}
+
+/// A shard has stopped taking events, or takes them again.
+pub(crate) fn faulty(shard: u16, faulty: bool) {
+    let shard = format!("{shard:04x}");
+    gauge!("sealcast_writer_shard_faulty", "shard" => shard).set(if faulty { 1.0 } else { 0.0 });
+}
+
+/// A request was refused before anything of it was written.
+pub(crate) fn refused(limit: &'static str) {
+    counter!("sealcast_writer_refused_total", "limit" => limit).increment(1);
 }

@@ -5,6 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use sealcast_common::checked;
 use sealcast_common::clock::Random;
 use sealcast_common::durable::Durable;
 use sealcast_common::fault::hex;
@@ -106,10 +107,9 @@ impl Node {
         if self.fresh {
             let failed =
                 |source| NodeError::Io { dir: self.dir.root().display().to_string(), source };
-            let mut text = serde_json::to_vec_pretty(&self.identity)
-                .map_err(|error| failed(io::Error::other(error)))?;
-            text.push(b'\n');
-            files.replace(&self.dir.node_file(), &text).map_err(failed)?;
+            files
+                .replace(&self.dir.node_file(), &checked::to_text(&self.identity))
+                .map_err(failed)?;
             self.fresh = false;
         }
         Ok(())
@@ -149,12 +149,12 @@ fn lock(dir: &DataDir) -> Result<File, NodeError> {
         }
         Err(TryLockError::Error(error)) => return Err(failed(error)),
     }
-    file.set_len(0).map_err(failed)?;
-    // For people only: the lock is the kernel's, and ends with the process.
+    // For people only: the lock is the kernel's, and ends with the process. So a full disk, which
+    // the shards know how to wait for, keeps nobody from starting.
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = if host.is_empty() { "this machine" } else { host.trim() };
     let owner = format!("process {} on {host}\n", std::process::id());
-    file.write_all(owner.as_bytes()).map_err(failed)?;
+    let _best_effort = file.set_len(0).and_then(|()| file.write_all(owner.as_bytes()));
     Ok(file)
 }
 
@@ -168,7 +168,7 @@ fn read_identity(dir: &DataDir) -> Result<Option<NodeFile>, NodeError> {
         Err(error) => return Err(unreadable(error.to_string())),
     };
     let identity: NodeFile =
-        serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
+        checked::parse("node_file", &text).map_err(|found| unreadable(found.to_string()))?;
     if identity.format != DATA_FORMAT {
         let found = identity.format;
         return Err(unreadable(format!("format {found}, expected {DATA_FORMAT}")));

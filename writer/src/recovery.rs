@@ -20,7 +20,7 @@ use crate::disk::{files_in, remove_leftovers};
 use crate::sealed::{SealedChain, check_root};
 use crate::sealer::SealError;
 use crate::stage::leaf_of;
-use crate::tail::{ActiveTail, TailContents};
+use crate::tail::{Acknowledged, ActiveTail, ClosedTail, TailContents};
 use crate::window::Window;
 
 /// Why a shard does not start.
@@ -76,7 +76,8 @@ struct Unsealed {
     log: Log,
     frontier: CompactRange,
     contents: TailContents,
-    latest: Micros,
+    /// Ingest time of the last row before it.
+    before: Micros,
 }
 
 /// Its rows, their leaves one by one.
@@ -116,14 +117,14 @@ pub(crate) fn recover(ctx: &ShardContext, fresh: bool) -> Result<Recovered, Reco
         let last = i + 1 == count;
         let replayed = replay(ctx, &log, &tree, latest, last)?;
         check_unpublished(&chain, &tree, &replayed.leaves)?;
-        let frontier = tree.clone();
+        let (frontier, before) = (tree.clone(), latest);
         tree.merge(&replayed.contents.range)?;
         latest = replayed.contents.rows.last().map_or(latest, |row| row.ingested_at);
         window.insert_rows(&replayed.contents.rows);
         for request in &replayed.contents.requests {
             window.insert_request(request.clone());
         }
-        unsealed.push(Unsealed { log, frontier, contents: replayed.contents, latest });
+        unsealed.push(Unsealed { log, frontier, contents: replayed.contents, before });
     }
     window.evict(now);
     let Some(active) = unsealed.pop() else {
@@ -146,7 +147,7 @@ pub(crate) fn recover(ctx: &ShardContext, fresh: bool) -> Result<Recovered, Reco
 /// was killed before its sync, a sync that failed): a retry would be answered from it, so the good
 /// part is written anew, in other blocks, and synced.
 fn go_on(ctx: &ShardContext, active: Unsealed) -> Result<ActiveTail, RecoveryError> {
-    let Unsealed { log, frontier, contents, latest } = active;
+    let Unsealed { log, frontier, contents, before } = active;
     let failed = |error| RecoveryError::io(&log.path, error);
     if log.scan.torn_bytes > 0 {
         let (file, bytes) = (log.path.display().to_string(), log.scan.torn_bytes);
@@ -156,7 +157,73 @@ fn go_on(ctx: &ShardContext, active: Unsealed) -> Result<ActiveTail, RecoveryErr
         let good = usize::try_from(contents.bytes).ok().and_then(|good| log.bytes.get(..good));
         ctx.files.replace(&log.path, good.unwrap_or(&log.bytes)).map_err(failed)?;
     }
-    ActiveTail::open(ctx, frontier, contents, latest).map_err(failed)
+    ActiveTail::open(ctx, frontier, contents, before).map_err(failed)
+}
+
+/// The same log again after one of its operations failed. It must hold every acknowledged frame,
+/// whole and in its place; whatever follows was never acknowledged and is cut. No failed sync is
+/// retried: if one has failed, the frames are written anew, in other blocks, and in any case they
+/// are synced through a new descriptor before anything counts on them.
+pub(crate) fn reopen(
+    ctx: &ShardContext,
+    known: &Acknowledged,
+) -> Result<ActiveTail, RecoveryError> {
+    let failed = |error| RecoveryError::io(&known.path, error);
+    let named = |c: Corruption| c.in_object(known.path.display().to_string());
+    let mut bytes = std::fs::read(&known.path).map_err(failed)?;
+    let length = usize::try_from(known.bytes).unwrap_or(usize::MAX);
+    if bytes.len() < length {
+        let expected = format!("{length} acknowledged bytes");
+        let missing = Corruption::new("length", bytes.len() as u64, expected, "the end");
+        return Err(named(missing).into());
+    }
+    bytes.truncate(length);
+    let scan = wal::scan(&bytes).map_err(named)?;
+    if scan.torn_bytes > 0 {
+        let expected = "whole frames: they were acknowledged";
+        let torn = Corruption::new("wal_frame", scan.good_bytes, expected, "a torn frame");
+        return Err(named(torn).into());
+    }
+    let log = Log { path: known.path.clone(), start: known.range.begin(), bytes, scan };
+    check_header(ctx, &log)?;
+    let contents = replay(ctx, &log, &known.frontier, known.ingest_before, true)?.contents;
+    if contents.range.end() != known.range.end() {
+        let expected = format!("rows up to {}, as acknowledged", known.range.end());
+        let found = format!("rows up to {}", contents.range.end());
+        return Err(named(Corruption::new("leaves", None, expected, found)).into());
+    }
+    known.range.check_nodes(contents.range.nodes()).map_err(named)?;
+    remove_next(ctx, known)?;
+    if known.rewrite {
+        ctx.files.replace(&log.path, &log.bytes).map_err(failed)?;
+    }
+    let mut tail = ActiveTail::open(ctx, known.frontier.clone(), contents, known.ingest_before)
+        .map_err(failed)?;
+    tail.sync().map_err(failed)?;
+    Ok(tail)
+}
+
+/// A next log that was being made when the disk failed: empty, or not this shard's doing.
+fn remove_next(ctx: &ShardContext, known: &Acknowledged) -> Result<(), RecoveryError> {
+    let next = ctx.dir.wal_file(ctx.shard, known.range.end());
+    let failed = |error| RecoveryError::io(&next, error);
+    if next == known.path {
+        return Ok(());
+    }
+    match std::fs::metadata(&next) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+        Ok(found) if found.len() > HEADER_BYTES as u64 => {
+            let expected = "no log after the one that takes events";
+            let found = format!("{} bytes", found.len());
+            let object = next.display().to_string();
+            let foreign = Corruption::new("contiguity", None, expected, found);
+            return Err(foreign.in_object(object).into());
+        }
+        Ok(_) => {}
+    }
+    ctx.files.remove(&next).map_err(failed)?;
+    ctx.files.sync_dir(&ctx.dir.wal_dir(ctx.shard)).map_err(failed)
 }
 
 /// Logs that hold nothing but a header are leftovers of a first start that did not finish.
@@ -247,7 +314,7 @@ fn replay(
                 let expected = format!("an ingest time not before {latest}");
                 return Err(corrupt("ingest_time", *offset, expected, at.to_string()).into());
             }
-            let leaf = leaf_of(bytes, &event.as_ref(), &position).map_err(|error| {
+            let leaf = leaf_of(bytes, &event, &position).map_err(|error| {
                 corrupt("wal_event", *offset, "canonical attributes".into(), error.to_string())
             })?;
             latest = at;
@@ -285,10 +352,8 @@ fn check_covered(ctx: &ShardContext, chain: &SealedChain, log: &Log) -> Result<(
 
 /// A log that a crash found between rotation and the end of its seal.
 fn seal_again(ctx: &ShardContext, old: Unsealed) -> Result<(), RecoveryError> {
-    let Unsealed { log, frontier, contents, latest } = old;
-    let tail = ActiveTail::open(ctx, frontier, contents, latest);
-    let tail = tail.map_err(|error| RecoveryError::io(&log.path, error))?;
-    let sealed = tail.seal(ctx)?;
+    let Unsealed { log, frontier, contents, .. } = old;
+    let sealed = ClosedTail::new(ctx, log.path, frontier, contents).seal(ctx)?;
     let (start, rows) = (sealed.name().start, sealed.name().rows);
     tracing::info!(shard = ctx.shard, start, rows, bytes = sealed.bytes(), "segment sealed");
     Ok(())

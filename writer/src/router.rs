@@ -1,7 +1,8 @@
 //! From tenants to shards: judges a request as a whole, takes a place in every shard's queue that
 //! it needs, and only then sends; answers when all of them have synced.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future::join_all;
 use sealcast_common::event::FieldError;
@@ -39,6 +40,9 @@ pub(crate) enum SubmitError {
     /// Nothing was written.
     #[error(transparent)]
     Refused(Refused),
+    /// Refused for good by some shards, stored by the others: a race with another request.
+    #[error(transparent)]
+    RefusedInPart(Refused),
     /// Some shards may have stored their part, these have not said so.
     #[error("{}", list(.0))]
     Failed(Vec<(u16, AppendError)>),
@@ -55,12 +59,14 @@ fn list(failed: &[(u16, AppendError)]) -> String {
 pub(crate) struct Router {
     ring: Ring,
     shards: BTreeMap<u16, ShardHandle>,
+    keys: KeysInFlight,
 }
 
 impl Router {
     pub(crate) fn new(cluster: &str, shards: Vec<ShardHandle>) -> Self {
         let ring = Ring::new(cluster, shards.iter().map(|handle| handle.shard));
-        Router { ring, shards: shards.into_iter().map(|handle| (handle.shard, handle)).collect() }
+        let shards = shards.into_iter().map(|handle| (handle.shard, handle)).collect();
+        Router { ring, shards, keys: KeysInFlight::default() }
     }
 
     /// All shards, in order.
@@ -74,13 +80,11 @@ impl Router {
     }
 
     /// Stores a request. Every check that can refuse it runs before the first shard gets a part;
-    /// what remains is a race of two requests that give one id to two events of two tenants'
-    /// shards, or one key to two bodies, at the same moment: then the shards' own judgement counts.
+    /// what remains is a race of two requests that give one id to two events at the same moment:
+    /// then the shard's own judgement counts. Two bodies never travel under one key.
     pub(crate) async fn submit(&self, submission: Submission) -> Result<Stored, SubmitError> {
         let Submission { arrivals, request, partial } = submission;
-        if let Some(request) = &request {
-            self.check_key(request)?;
-        }
+        let _held = request.as_ref().map(|request| self.hold_key(request)).transpose()?;
         let parts = self.split(arrivals);
         if parts.len() > 1 && !partial {
             check_ids(&parts)?;
@@ -103,13 +107,15 @@ impl Router {
     }
 
     /// A key belongs to one body, on whichever shards its events lie.
-    fn check_key(&self, request: &RequestKey) -> Result<(), SubmitError> {
+    fn hold_key(&self, request: &RequestKey) -> Result<KeyHeld<'_>, SubmitError> {
+        let reused = SubmitError::Refused(Refused::KeyReused);
+        let Some(held) = self.keys.hold(request) else { return Err(reused) };
         let other = self.shards().any(|handle| {
             let window = read(&handle.window);
             let known = window.request(&request.key);
             known.is_some_and(|known| known.body_digest != request.body_digest)
         });
-        if other { Err(SubmitError::Refused(Refused::KeyReused)) } else { Ok(()) }
+        if other { Err(reused) } else { Ok(held) }
     }
 
     fn split(&self, arrivals: Vec<Arrival>) -> Vec<(&ShardHandle, Vec<Arrival>)> {
@@ -141,8 +147,8 @@ fn check_ids(parts: &[(&ShardHandle, Vec<Arrival>)]) -> Result<(), SubmitError> 
 }
 
 fn gather(answers: Vec<(u16, Result<Appended, AppendError>)>) -> Result<Stored, SubmitError> {
-    let alone = answers.len() == 1;
-    let (mut stored, mut failed) = (Stored::default(), Vec::new());
+    let count = answers.len();
+    let (mut stored, mut refused, mut failed) = (Stored::default(), Vec::new(), Vec::new());
     for (shard, answer) in answers {
         match answer {
             Ok(appended) => {
@@ -150,11 +156,15 @@ fn gather(answers: Vec<(u16, Result<Appended, AppendError>)>) -> Result<Stored, 
                 stored.refused.extend(appended.refused);
                 stored.placed.extend(appended.placed.into_iter().map(|placed| (shard, placed)));
             }
-            Err(AppendError::Refused(refused)) if alone => {
-                return Err(SubmitError::Refused(refused));
-            }
+            Err(AppendError::Refused(reason)) => refused.push(reason),
             Err(error) => failed.push((shard, error)),
         }
+    }
+    // Whatever the others say: a retry of what is refused for good is refused again.
+    let all = refused.len() == count;
+    if let Some(reason) = refused.into_iter().reduce(Refused::and) {
+        let refused = if all { SubmitError::Refused } else { SubmitError::RefusedInPart };
+        return Err(refused(reason));
     }
     if !failed.is_empty() {
         return Err(SubmitError::Failed(failed));
@@ -162,4 +172,43 @@ fn gather(answers: Vec<(u16, Result<Appended, AppendError>)>) -> Result<Stored, 
     stored.placed.sort_by_key(|(_, placed)| placed.index);
     stored.refused.sort_by_key(|(index, _)| *index);
     Ok(stored)
+}
+
+/// Keys of requests that are on their way, with their bodies' digests.
+#[derive(Debug, Default)]
+struct KeysInFlight(Mutex<HashMap<String, ([u8; 32], usize)>>);
+
+/// One request's hold on its key.
+struct KeyHeld<'k> {
+    keys: &'k KeysInFlight,
+    key: String,
+}
+
+impl KeysInFlight {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, ([u8; 32], usize)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None`: another body travels under this key right now.
+    fn hold(&self, request: &RequestKey) -> Option<KeyHeld<'_>> {
+        let mut keys = self.lock();
+        let known = keys.entry(request.key.clone()).or_insert((request.body_digest, 0));
+        if known.0 != request.body_digest {
+            return None;
+        }
+        known.1 += 1;
+        Some(KeyHeld { keys: self, key: request.key.clone() })
+    }
+}
+
+impl Drop for KeyHeld<'_> {
+    fn drop(&mut self) {
+        let mut keys = self.keys.lock();
+        if let Some((_, count)) = keys.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                keys.remove(&self.key);
+            }
+        }
+    }
 }

@@ -1,17 +1,17 @@
 //! Sealing: rows become an immutable file, which is judged from disk before anything is signed.
 
 use std::io;
-use std::path::Path;
 
+use arrow_buffer::Buffer;
 use sealcast_common::durable::temporary_name;
 use sealcast_common::fault::Corruption;
 use sealcast_common::integrity::{Checkpoint, Note, SignerError, file_hash};
 use sealcast_common::segment::{
-    Expectation, Row, SealRequest, SegmentName, encode_segment, verify_segment,
+    Expectation, Row, SealRequest, SegmentName, encode_rows, verify_segment, verify_segment_at_once,
 };
 
 use crate::context::ShardContext;
-use crate::disk::read_aligned;
+use crate::disk::{holds, read_aligned};
 
 /// A sealed segment on disk, verified and signed. Only [`seal_rows`] makes one.
 #[derive(Debug)]
@@ -51,14 +51,14 @@ pub enum SealError {
     Sign(#[from] SignerError),
 }
 
-/// Seals `rows`: write, sync, re-read, verify against the tree that grew with the appends, sign,
+/// Seals `rows`: write and sync, judge, compare what the file holds with what was judged, sign,
 /// publish. A crash leaves a `.tmp` file, or a note without its segment: both are made again.
 pub(crate) fn seal_rows(
-    rows: Vec<Row>,
+    rows: &[Row],
     request: &SealRequest,
     ctx: &ShardContext,
 ) -> Result<SealedFile, SealError> {
-    let bytes = encode_segment(rows, request)?;
+    let bytes = Buffer::from_vec(encode_rows(rows, request)?);
     let hash = file_hash(&bytes);
     let (start, end) = (request.range.begin(), request.range.end());
     let rows = u32::try_from(end - start).map_err(|_| {
@@ -68,44 +68,67 @@ pub(crate) fn seal_rows(
     let path = ctx.dir.sealed_dir(ctx.shard).join(name.file_name());
     let failed = |source| SealError::Io { file: path.display().to_string(), source };
     let temporary = temporary_name(&path);
-    ctx.files.write_new(&temporary, &bytes).map_err(failed)?;
-    let len = bytes.len() as u64;
-    drop(bytes);
-    let checkpoint = judge(&temporary, &hash, len, request, ctx)?;
+    // The disk works while the bytes are judged.
+    let (written, judged) = std::thread::scope(|scope| {
+        let write = scope.spawn(|| ctx.files.write_new(&temporary, &bytes));
+        let judged = judge(bytes.clone(), request, ctx);
+        let written = write.join().unwrap_or_else(|_| Err(io::Error::other("write broke off")));
+        (written, judged)
+    });
+    written.map_err(failed)?;
+    let named = |corruption: Corruption| corruption.in_object(temporary.display().to_string());
+    let checkpoint = judged.map_err(named)?;
+    if !holds(&temporary, &bytes).map_err(failed)? {
+        let found = read_aligned(&temporary).map_err(failed)?;
+        return Err(named(changed(found, &hash, request, ctx)).into());
+    }
     let note = Note::sign(checkpoint.to_text(), &ctx.signer)?;
     let note_path = ctx.dir.sealed_dir(ctx.shard).join(name.note_name());
     ctx.files.replace(&note_path, note.to_text().as_bytes()).map_err(failed)?;
     ctx.files.rename(&temporary, &path).map_err(failed)?;
-    Ok(SealedFile { name, bytes: len })
+    Ok(SealedFile { name, bytes: bytes.len() as u64 })
 }
 
-/// Reads the written file back and judges it; the checkpoint is what the judged bytes add up to.
-fn judge(
-    path: &Path,
-    hash: &[u8; 32],
-    len: u64,
-    request: &SealRequest,
-    ctx: &ShardContext,
-) -> Result<Checkpoint, SealError> {
-    let file = path.display().to_string();
-    let bytes =
-        read_aligned(path).map_err(|source| SealError::Io { file: file.clone(), source })?;
+/// What a segment of the request must say.
+fn expected(request: &SealRequest, ctx: &ShardContext) -> Result<Expectation, Corruption> {
     let mut tree = request.frontier.clone();
     tree.merge(&request.range)?;
-    let root = tree.root()?;
-    let expect = Expectation {
-        file_hash: Some(hash.to_vec()),
-        bytes: Some(len),
+    Ok(Expectation {
         cluster: Some(ctx.cluster.clone()),
         shard: Some(ctx.shard),
         range: Some((request.range.begin(), request.range.end())),
         frontier: Some(request.frontier.clone()),
-        root_after: Some(root),
-    };
-    let (view, _batches) =
-        verify_segment(bytes, &expect).map_err(|corruption| corruption.in_object(&file))?;
+        root_after: Some(tree.root()?),
+        ..Expectation::default()
+    })
+}
+
+/// The checkpoint is what the judged bytes add up to.
+fn judge(
+    bytes: Buffer,
+    request: &SealRequest,
+    ctx: &ShardContext,
+) -> Result<Checkpoint, Corruption> {
+    let expect = expected(request, ctx)?;
+    let (view, _batches) = verify_segment_at_once(bytes, &expect)?;
     // The verifier has shown that the columns give the seal's nodes; here, that the seal's nodes
     // are those of the leaves that were acknowledged.
-    request.range.check_nodes(&view.seal().range_nodes).map_err(|c| c.in_object(&file))?;
-    Ok(Checkpoint { origin: ctx.origin.clone(), size: tree.end(), root })
+    let seal = view.seal();
+    request.range.check_nodes(&seal.range_nodes)?;
+    Ok(Checkpoint { origin: ctx.origin.clone(), size: seal.end, root: seal.root_after })
+}
+
+/// What is wrong with a file that does not hold the judged bytes: never nothing.
+fn changed(
+    found: Buffer,
+    hash: &[u8; 32],
+    request: &SealRequest,
+    ctx: &ShardContext,
+) -> Corruption {
+    let expect = expected(request, ctx)
+        .map(|expect| Expectation { file_hash: Some(hash.to_vec()), ..expect });
+    match expect.and_then(|expect| verify_segment(found, &expect)) {
+        Ok(_) => Corruption::new("blake3", None, "the bytes that were written", "others"),
+        Err(corruption) => corruption,
+    }
 }

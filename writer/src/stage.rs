@@ -1,19 +1,18 @@
 //! One group of requests on its way into the tail: judged, numbered, encoded; not yet durable.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
+use sealcast_common::cbor::Writer;
 use sealcast_common::clock::Micros;
-use sealcast_common::event::{
-    EventRef, FieldError, Position, ValueError, encode_full, encode_leaf,
-};
+use sealcast_common::event::{Event, FieldError, Position, ValueError, encode_leaf};
 use sealcast_common::fault::Corruption;
 use sealcast_common::integrity::{Hash, leaf_hash};
 use sealcast_common::limits::LEAF_INLINE_BYTES_MAX;
 use sealcast_common::routing::FIRST_ROUTING_VERSION;
 use sealcast_common::segment::{RequestEntry, Row};
-use sealcast_common::wal::WalBatch;
+use sealcast_common::wal::append_frame;
 
-use crate::window::{Arrival, IdKey, Judge, Remembered, Verdict, Window};
+use crate::window::{Arrival, Ids, Judge, Verdict, Window};
 
 /// A request's `Idempotency-Key` and what it stands for.
 #[derive(Clone, Debug)]
@@ -59,6 +58,20 @@ pub(crate) enum Refused {
     Encode(Corruption),
 }
 
+impl Refused {
+    /// Two shards' refusals of one request as one: of ids, all of them.
+    pub(crate) fn and(self, other: Refused) -> Refused {
+        match (self, other) {
+            (Refused::IdsReused(mut all), Refused::IdsReused(more)) => {
+                all.extend(more);
+                all.sort_by_key(|(index, _)| *index);
+                Refused::IdsReused(all)
+            }
+            (first, _) => first,
+        }
+    }
+}
+
 /// Everything that a group adds to the tail at once.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
@@ -67,7 +80,7 @@ pub(crate) struct Batch {
     pub(crate) rows: Vec<Row>,
     pub(crate) leaves: Vec<Hash>,
     pub(crate) requests: Vec<RequestEntry>,
-    pub(crate) ids: HashMap<IdKey, Remembered>,
+    pub(crate) ids: Ids,
 }
 
 /// A group under construction.
@@ -77,13 +90,18 @@ pub(crate) struct Group<'w> {
     log_id: [u8; 16],
     next_seq: u64,
     ingested_at: Micros,
+    /// Whether a request that stores nothing may still record its key.
+    keys_of_repeats: bool,
     batch: Batch,
 }
 
 /// One request under construction: dropped if it is refused.
 #[derive(Debug, Default)]
 struct Draft {
-    events: Vec<Vec<u8>>,
+    /// Each as a byte string, as the frame holds them.
+    events: Writer,
+    /// One event at a time.
+    scratch: Vec<u8>,
     rows: Vec<Row>,
     leaves: Vec<Hash>,
     fresh: Vec<Placed>,
@@ -98,8 +116,10 @@ impl<'w> Group<'w> {
         log_id: [u8; 16],
         next_seq: u64,
         ingested_at: Micros,
+        keys_of_repeats: bool,
     ) -> Self {
-        Group { window, log_id, next_seq, ingested_at, batch: Batch::default() }
+        let batch = Batch::default();
+        Group { window, log_id, next_seq, ingested_at, keys_of_repeats, batch }
     }
 
     /// Stages one request as a whole, or nothing of it.
@@ -169,21 +189,19 @@ impl<'w> Group<'w> {
         &mut self,
         draft: Draft,
         request: Option<RequestKey>,
-        own: HashMap<IdKey, Remembered>,
+        own: Ids,
     ) -> Result<Appended, Corruption> {
         let duplicates = draft.repeated.len();
         let mut placed = draft.fresh;
         let rows = placed.len();
         placed.extend(draft.repeated);
-        if rows > 0 {
-            // A request that stores nothing is not recorded: its retry finds the same repeats.
-            let request = request.map(|request| self.entry(request, &placed));
-            let batch = WalBatch {
-                routing_version: FIRST_ROUTING_VERSION,
-                request: request.clone(),
-                events: draft.events,
-            };
-            self.batch.frames.extend(batch.to_frame()?);
+        // Also a key whose events are all repeats is recorded: it stands for this body from now on.
+        let request = request
+            .filter(|_| rows > 0 || (self.keys_of_repeats && !placed.is_empty()))
+            .map(|request| self.entry(request, &placed, rows == 0));
+        if rows > 0 || request.is_some() {
+            let (version, events) = (FIRST_ROUTING_VERSION, draft.events.finish());
+            append_frame(version, request.as_ref(), rows, &events, &mut self.batch.frames)?;
             self.batch.requests.extend(request);
             self.batch.rows.extend(draft.rows);
             self.batch.leaves.extend(draft.leaves);
@@ -194,12 +212,14 @@ impl<'w> Group<'w> {
     }
 
     /// New rows first, repeated ones after them: [`first_answer`] tells them apart again.
-    fn entry(&self, request: RequestKey, placed: &[Placed]) -> RequestEntry {
+    fn entry(&self, request: RequestKey, placed: &[Placed], stored_none: bool) -> RequestEntry {
+        let mark = stored_none.then_some((RequestEntry::NO_ROWS, self.log_id, u64::MAX));
+        let events = placed.iter().map(|p| (p.index, p.event_id, p.seq));
         RequestEntry {
             key: request.key,
             body_digest: request.body_digest,
             at: self.ingested_at,
-            events: placed.iter().map(|p| (p.index, p.event_id, p.seq)).collect(),
+            events: mark.into_iter().chain(events).collect(),
         }
     }
 }
@@ -210,13 +230,14 @@ impl Draft {
         if !arrival.time_stated {
             event.time = position.ingested_at;
         }
-        let failed = |error: ValueError| {
+        self.scratch.clear();
+        arrival.prepared.write(event.time, position, &mut self.scratch);
+        let leaf = leaf_of(&self.scratch, &event, position).map_err(|error| {
             Corruption::new("encode", None, "canonical attributes", error.to_string())
-        };
-        let full = encode_full(&event.as_ref(), position).map_err(failed)?;
-        self.leaves.push(leaf_of(&full, &event.as_ref(), position).map_err(failed)?);
+        })?;
+        self.leaves.push(leaf);
         self.rows.push(Row { event, seq: position.seq, ingested_at: position.ingested_at });
-        self.events.push(full);
+        self.events.bytes(&self.scratch);
         Ok(())
     }
 }
@@ -224,25 +245,23 @@ impl Draft {
 /// What a request was answered. New rows had consecutive seqs, and a repeated event never has the next
 /// one, so the first run is what the request stored.
 fn first_answer(entry: &RequestEntry) -> Appended {
+    let stored_none = entry.stored_none().is_some();
     let placed: Vec<Placed> = entry
         .events
         .iter()
+        .skip(usize::from(stored_none))
         .map(|(index, event_id, seq)| Placed { index: *index, event_id: *event_id, seq: *seq })
         .collect();
     let run = placed.windows(2).take_while(|pair| pair[1].seq == pair[0].seq + 1).count();
-    let fresh = if placed.is_empty() { 0 } else { run + 1 };
+    let fresh = if stored_none || placed.is_empty() { 0 } else { run + 1 };
     Appended { duplicates: placed.len() - fresh, placed, refused: Vec::new() }
 }
 
 /// Hash of the leaf whose full encoding is `full`. Only a field above the bound goes out of line:
 /// below it, leaf and full encoding are the same bytes.
-pub(crate) fn leaf_of(
-    full: &[u8],
-    event: &EventRef<'_>,
-    position: &Position,
-) -> Result<Hash, ValueError> {
+pub(crate) fn leaf_of(full: &[u8], event: &Event, position: &Position) -> Result<Hash, ValueError> {
     if full.len() <= LEAF_INLINE_BYTES_MAX {
         return Ok(leaf_hash(full));
     }
-    Ok(leaf_hash(&encode_leaf(event, position)?))
+    Ok(leaf_hash(&encode_leaf(&event.as_ref(), position)?))
 }

@@ -4,24 +4,25 @@ use std::net::SocketAddr;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use sealcast_common::limits::{INGEST_BYTES_MAX, SHARD_QUEUE_MAX};
 use sealcast_common::seams::Seams;
-use sealcast_common::serve::{Bound, Health, ServeError, bind, serve};
+use sealcast_common::serve::{Bound, Health, ServeError, serve};
 use sealcast_common::wire::{NodeFile, Vector};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{Api, routes};
+use crate::api::{Api, Bodies, routes};
 use crate::config::{Config, Fsync, SettingError};
 use crate::context::ShardContext;
-use crate::handle::{ShardHandle, ShardView};
+use crate::fault::{Fault, FaultKind};
+use crate::handle::{QueueBounds, ShardHandle, ShardView};
 use crate::keys::{KeyError, load_or_make, publish};
 use crate::node::{Node, NodeError};
 use crate::recovery::{Recovered, RecoveryError, recover};
 use crate::router::Router;
-use crate::shard::{Pace, Shard};
+use crate::shard::{Opening, Pace, Shard};
+use crate::window::Window;
 
 /// Shards that are recovered at one time.
 const RECOVERIES_MAX: usize = 4;
@@ -82,9 +83,9 @@ impl StartError {
 /// Why a running writer ended badly.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A shard could not seal its tail; everything acknowledged is in its log.
-    #[error("shard {shard} ended poisoned: {cause}")]
-    Poisoned {
+    /// A shard was out of service at the end; everything acknowledged is in its log.
+    #[error("shard {shard} ended out of service: {cause}")]
+    Faulty {
         /// The shard.
         shard: u16,
         /// What happened.
@@ -136,12 +137,12 @@ pub async fn start(
     .await??;
     let recovered = recover_all(&node, &config, &seams).await?;
     node.publish(&*seams.files)?;
-    let bound = bind(&config.http).await?;
+    let bound = config.access.bind(&config.http, &seams, &health).await?;
     let (http, identity) = (bound.address, node.identity.clone());
     let actors = Actors { tracker: TaskTracker::new(), closing: CancellationToken::new() };
     let shards = recovered
         .into_iter()
-        .map(|(ctx, recovered)| actors.spawn(ctx, recovered, Pace::of(&config), health.clone()))
+        .map(|(ctx, recovered)| actors.spawn(ctx, recovered, &config, health.clone()))
         .collect();
     let api = Arc::new(Api {
         cluster: identity.cluster.clone(),
@@ -150,7 +151,7 @@ pub async fn start(
         router: Router::new(&identity.cluster, shards),
         shipped_file: node.dir.shipped_file(),
         future_micros: i64::try_from(config.future_ms.saturating_mul(1_000)).unwrap_or(i64::MAX),
-        bodies: Semaphore::new(INGEST_BYTES_MAX),
+        bodies: Bodies::of(&config),
         clock: seams.clock,
         random: seams.random,
         stop: stop.clone(),
@@ -167,12 +168,16 @@ pub async fn start(
     Ok(Handle { http, health, node: identity, task })
 }
 
-/// Recovers every shard, a few at a time; in the order of their numbers.
+/// A shard with what its recovery has given, or why it takes no events.
+type Begun = (Arc<ShardContext>, Result<Recovered, Fault>);
+
+/// Recovers every shard, a few at a time; in the order of their numbers. One shard's bad bytes or
+/// a full disk keep no other shard from starting.
 async fn recover_all(
     node: &Node,
     config: &Config,
     seams: &Seams,
-) -> Result<Vec<(Arc<ShardContext>, Recovered)>, StartError> {
+) -> Result<Vec<Begun>, StartError> {
     let (mut jobs, mut all) = (JoinSet::new(), Vec::new());
     for shard in node.shards() {
         let (cluster, dir, fresh) = (node.identity.cluster.clone(), node.dir.clone(), node.fresh);
@@ -191,10 +196,9 @@ async fn recover_all(
                 publish(&public, &signer, fresh, files)?;
             }
             let ctx = ShardContext::new(&cluster, shard, dir, signer, fsync, &seams);
-            let recovered =
-                recover(&ctx, fresh).map_err(|source| StartError::Shard { shard, source })?;
+            let recovered = recover(&ctx, fresh);
             // A directory that is not fresh after all has been refused: its key stays as it is.
-            if fresh {
+            if fresh && recovered.is_ok() {
                 publish(&public, &ctx.signer, fresh, files)?;
             }
             Ok::<_, StartError>((Arc::new(ctx), recovered))
@@ -204,7 +208,32 @@ async fn recover_all(
         all.push(done??);
     }
     all.sort_by_key(|(ctx, _)| ctx.shard);
-    Ok(all)
+    go_on_without(all, node.fresh)
+}
+
+/// Which failures a start survives: those that concern some shards' bytes, and a lack of space,
+/// which passes. If no shard would take events for good, there is nothing to serve.
+fn go_on_without(
+    all: Vec<(Arc<ShardContext>, Result<Recovered, RecoveryError>)>,
+    fresh: bool,
+) -> Result<Vec<Begun>, StartError> {
+    let lost = |error: &RecoveryError| !Fault::of_recovery(error, FaultKind::Corrupt).passes();
+    let hopeless = all.iter().all(|(_, recovered)| recovered.as_ref().is_err_and(lost));
+    let begun = all.into_iter().map(|(ctx, recovered)| {
+        let shard = ctx.shard;
+        let recovered = match recovered {
+            Ok(recovered) => Ok(recovered),
+            Err(source) => {
+                let fault = Fault::of_recovery(&source, FaultKind::Corrupt);
+                if fresh || hopeless || fault.kind == FaultKind::Suspended {
+                    return Err(StartError::Shard { shard, source });
+                }
+                Err(fault)
+            }
+        };
+        Ok((ctx, recovered))
+    });
+    begun.collect()
 }
 
 /// The shards' tasks.
@@ -218,20 +247,28 @@ impl Actors {
     fn spawn(
         &self,
         ctx: Arc<ShardContext>,
-        recovered: Recovered,
-        pace: Pace,
+        recovered: Result<Recovered, Fault>,
+        config: &Config,
         health: Health,
     ) -> ShardHandle {
-        let Recovered { tail, window, sealed } = recovered;
-        let (shard, size, ids) = (ctx.shard, tail.end(), window.ids_len());
-        tracing::info!(shard, size, sealed, ids, "shard recovered");
+        let shard = ctx.shard;
+        let (opening, window) = match recovered {
+            Ok(Recovered { tail, window, sealed }) => {
+                let (size, ids) = (tail.end(), window.ids_len());
+                tracing::info!(shard, size, sealed, ids, "shard recovered");
+                (Opening::Ready(tail, sealed), window)
+            }
+            Err(fault) => (Opening::Faulty(fault), Window::default()),
+        };
         let window = Arc::new(RwLock::new(window));
         let (view, watched) = watch::channel(ShardView::default());
-        let (sender, queue) = mpsc::channel(SHARD_QUEUE_MAX);
+        let (sender, queue) = mpsc::channel(config.queue_requests);
         let names = (shard, ctx.origin.clone(), ctx.verify_key().to_text());
-        let actor = Shard::new(ctx, pace, health, Arc::clone(&window), view);
-        self.tracker.spawn(actor.run(tail, sealed, queue, self.closing.clone()));
-        ShardHandle::new(names, window, watched, sender)
+        let mut actor = Shard::new(ctx, Pace::of(config), health, Arc::clone(&window), view);
+        actor.open(opening);
+        self.tracker.spawn(actor.run(queue, self.closing.clone()));
+        let bounds = QueueBounds { requests: config.queue_requests, bytes: config.queue_bytes };
+        ShardHandle::new(names, window, watched, sender, bounds)
     }
 }
 
@@ -264,8 +301,8 @@ impl Running {
         actors.tracker.close();
         actors.tracker.wait().await;
         for handle in api.router.shards() {
-            if let Some(poison) = handle.view.borrow().poison.clone() {
-                return Err(RunError::Poisoned { shard: handle.shard, cause: poison.cause });
+            if let Some(fault) = handle.view.borrow().fault.clone() {
+                return Err(RunError::Faulty { shard: handle.shard, cause: fault.cause });
             }
         }
         let vector = api.router.sealed();

@@ -1,6 +1,6 @@
 //! The active tail: the unsealed end of a shard, as a log file and as rows in memory.
 //!
-//! Nothing outside the writer reads it. [`ActiveTail::seal`] consumes it: what is sealed can take
+//! Nothing outside the writer reads it. [`ActiveTail::close`] consumes it: what is sealed can take
 //! no more rows, by construction.
 
 use std::io;
@@ -31,7 +31,8 @@ pub(crate) struct ActiveTail {
     frontier: CompactRange,
     /// The rows' own range: what the sealed file must give again.
     range: CompactRange,
-    latest_ingest: Micros,
+    /// Ingest time of the last row before these.
+    ingest_before: Micros,
     /// Monotonic time of the oldest row.
     oldest_row: Option<Duration>,
 }
@@ -46,13 +47,69 @@ pub(crate) struct TailContents {
     pub(crate) bytes: u64,
 }
 
+/// What was acknowledged of a tail whose file has failed: all that is kept of it in memory, to
+/// judge by it what the disk holds.
+#[derive(Debug)]
+pub(crate) struct Acknowledged {
+    pub(crate) path: PathBuf,
+    /// Length of the acknowledged part of the file.
+    pub(crate) bytes: u64,
+    pub(crate) frontier: CompactRange,
+    pub(crate) range: CompactRange,
+    pub(crate) ingest_before: Micros,
+    /// A sync has failed: the kernel may have dropped what was written, so nothing that is read
+    /// counts as durable before it lies in other blocks.
+    pub(crate) rewrite: bool,
+}
+
+/// Rows that take no more company, on their way into a segment. They stay in memory and in their
+/// log until the segment is published, so that a seal can be made again.
+#[derive(Debug)]
+pub(crate) struct ClosedTail {
+    path: PathBuf,
+    rows: Vec<Row>,
+    request: SealRequest,
+}
+
+impl ClosedTail {
+    /// The rows of a whole log file.
+    pub(crate) fn new(
+        ctx: &ShardContext,
+        path: PathBuf,
+        frontier: CompactRange,
+        contents: TailContents,
+    ) -> Self {
+        let request = SealRequest {
+            origin: ctx.origin.clone(),
+            shard: ctx.shard,
+            frontier,
+            range: contents.range,
+            routing_version: FIRST_ROUTING_VERSION,
+            // Of the rows, not of the try: the same seal twice is the same file.
+            sealed_at: ctx.clock.now(),
+            requests: contents.requests,
+        };
+        ClosedTail { path, rows: contents.rows, request }
+    }
+
+    /// Seals the rows, then removes the log file.
+    pub(crate) fn seal(&self, ctx: &ShardContext) -> Result<SealedFile, SealError> {
+        let sealed = seal_rows(&self.rows, &self.request, ctx)?;
+        // A log that outlives its seal is harmless: the next start compares and removes it.
+        if let Err(error) = ctx.files.remove(&self.path) {
+            tracing::warn!(shard = ctx.shard, %error, "sealed log not removed");
+        }
+        Ok(sealed)
+    }
+}
+
 impl ActiveTail {
     /// A new log file after the leaves of `frontier`. The file appears whole, with its header, so
     /// that a shorter one is never a leftover of a crash.
     pub(crate) fn create(
         ctx: &ShardContext,
         frontier: CompactRange,
-        latest_ingest: Micros,
+        ingest_before: Micros,
     ) -> io::Result<Self> {
         let start = frontier.end();
         let header = WalHeader { shard: ctx.shard, start, log_id: ctx.log_id };
@@ -61,7 +118,7 @@ impl ActiveTail {
         let range = CompactRange::empty(start);
         let (rows, requests, bytes) = (Vec::new(), Vec::new(), HEADER_BYTES as u64);
         let contents = TailContents { rows, requests, range, bytes };
-        Self::open(ctx, frontier, contents, latest_ingest)
+        Self::open(ctx, frontier, contents, ingest_before)
     }
 
     /// Goes on with a log file that recovery has read; bytes after the good part are cut.
@@ -69,11 +126,10 @@ impl ActiveTail {
         ctx: &ShardContext,
         frontier: CompactRange,
         contents: TailContents,
-        latest_ingest: Micros,
+        ingest_before: Micros,
     ) -> io::Result<Self> {
         let path = ctx.dir.wal_file(ctx.shard, frontier.end());
         let file = ctx.files.open_append(&path, contents.bytes)?;
-        let latest = contents.rows.last().map_or(latest_ingest, |row| row.ingested_at);
         Ok(ActiveTail {
             file,
             path,
@@ -83,23 +139,30 @@ impl ActiveTail {
             requests: contents.requests,
             frontier,
             range: contents.range,
-            latest_ingest: latest,
+            ingest_before,
         })
     }
 
     /// Appends a group and makes it durable; only then do rows and leaves count. After an error
-    /// nobody knows what is on disk: the caller poisons the shard and never calls this again.
-    pub(crate) fn append(&mut self, batch: Batch, ctx: &ShardContext) -> io::Result<()> {
-        self.file.append(&batch.frames)?;
+    /// nobody knows what is on disk: the caller gives the tail up and never calls this again.
+    pub(crate) fn append(&mut self, batch: Batch, ctx: &ShardContext) -> Result<(), AppendFailed> {
+        self.file.append(&batch.frames).map_err(|error| AppendFailed {
+            step: "append",
+            error,
+            rewrite: false,
+        })?;
         if ctx.fsync == Fsync::Always {
             let before = ctx.clock.monotonic();
-            self.file.sync()?;
+            self.file.sync().map_err(|error| AppendFailed {
+                step: "sync",
+                error,
+                rewrite: true,
+            })?;
             crate::metrics::synced(ctx.clock.monotonic().saturating_sub(before));
         }
         self.bytes += batch.frames.len() as u64;
-        self.oldest_row.get_or_insert_with(|| ctx.clock.monotonic());
-        if let Some(last) = batch.rows.last() {
-            self.latest_ingest = last.ingested_at;
+        if !batch.rows.is_empty() {
+            self.oldest_row.get_or_insert_with(|| ctx.clock.monotonic());
         }
         self.rows.extend(batch.rows);
         self.requests.extend(batch.requests);
@@ -116,27 +179,26 @@ impl ActiveTail {
 
     /// The next tail, empty, after this one.
     pub(crate) fn next(&self, ctx: &ShardContext) -> io::Result<Self> {
-        ActiveTail::create(ctx, self.tree(), self.latest_ingest)
+        ActiveTail::create(ctx, self.tree(), self.latest_ingest())
     }
 
-    /// Seals the rows, then removes the log file.
-    pub(crate) fn seal(self, ctx: &ShardContext) -> Result<SealedFile, SealError> {
-        let request = SealRequest {
-            origin: ctx.origin.clone(),
-            shard: ctx.shard,
+    /// No more rows: what is left to do is a seal.
+    pub(crate) fn close(self, ctx: &ShardContext) -> ClosedTail {
+        let (rows, requests, range) = (self.rows, self.requests, self.range);
+        let contents = TailContents { rows, requests, range, bytes: self.bytes };
+        ClosedTail::new(ctx, self.path, self.frontier, contents)
+    }
+
+    /// Given up after a failure: rows and file are dropped.
+    pub(crate) fn acknowledged(self, rewrite: bool) -> Acknowledged {
+        Acknowledged {
+            path: self.path,
+            bytes: self.bytes,
             frontier: self.frontier,
             range: self.range,
-            routing_version: FIRST_ROUTING_VERSION,
-            sealed_at: ctx.clock.now(),
-            requests: self.requests,
-        };
-        drop(self.file);
-        let sealed = seal_rows(self.rows, &request, ctx)?;
-        // A log that outlives its seal is harmless: the next start compares and removes it.
-        if let Err(error) = ctx.files.remove(&self.path) {
-            tracing::warn!(shard = ctx.shard, %error, "sealed log not removed");
+            ingest_before: self.ingest_before,
+            rewrite,
         }
-        Ok(sealed)
     }
 
     /// One past the last durable leaf.
@@ -161,7 +223,7 @@ impl ActiveTail {
 
     /// No row may be older than this.
     pub(crate) fn latest_ingest(&self) -> Micros {
-        self.latest_ingest
+        self.rows.last().map_or(self.ingest_before, |row| row.ingested_at)
     }
 
     /// The whole tree `[0, end)`.
@@ -178,4 +240,14 @@ impl ActiveTail {
     pub(crate) fn root(&self) -> Hash {
         self.tree().root().unwrap_or_default()
     }
+}
+
+/// A group that did not become durable.
+#[derive(Debug)]
+pub(crate) struct AppendFailed {
+    /// `append` or `sync`.
+    pub(crate) step: &'static str,
+    pub(crate) error: io::Error,
+    /// [`Acknowledged::rewrite`].
+    pub(crate) rewrite: bool,
 }

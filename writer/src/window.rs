@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use sealcast_common::clock::Micros;
-use sealcast_common::event::{Event, EventRef, FieldError};
+use sealcast_common::event::{Event, EventRef, FieldError, Prepared};
 use sealcast_common::fault::Corruption;
+use sealcast_common::fold::Fold;
 use sealcast_common::integrity::short_digest;
 use sealcast_common::limits::{
     IDEMPOTENCY_EVENTS_MAX, IDEMPOTENCY_KEYS_MAX, IDEMPOTENCY_WINDOW_MICROS,
@@ -22,12 +23,22 @@ pub(crate) struct Arrival {
     pub(crate) index: u32,
     /// The event. Without a stated time, the shard sets `time` to the ingest time.
     pub(crate) event: Event,
-    /// [`Event::claim_digest`], if the client gave the event its id.
-    pub(crate) claim: Option<u64>,
+    /// It is encoded by whoever read it: the shard has only the position to add.
+    pub(crate) prepared: Prepared,
+    /// If the client gave the event its id.
+    pub(crate) claim: Option<Claim>,
     /// Whether the client stated `time`.
     pub(crate) time_stated: bool,
     /// Bytes of its text, for the bounds of queues.
     pub(crate) bytes: usize,
+}
+
+/// What the client says of an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) key: IdKey,
+    /// [`Event::claim_digest`].
+    pub(crate) digest: u64,
 }
 
 /// An id belongs to its tenant: two tenants may use the same one.
@@ -37,6 +48,9 @@ pub(crate) type IdKey = (u64, [u8; 16]);
 pub(crate) fn id_key(tenant: &str, event_id: [u8; 16]) -> IdKey {
     (short_digest("window tenant", tenant.as_bytes()), event_id)
 }
+
+/// Accepted events by their ids.
+pub(crate) type Ids = HashMap<IdKey, Remembered, Fold>;
 
 /// What is kept of an accepted event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +71,7 @@ impl Remembered {
 /// The bounded memory of one shard: 24 hours, a million ids, a million request keys.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    ids: HashMap<IdKey, Remembered>,
+    ids: Ids,
     ids_by_age: VecDeque<(Micros, IdKey)>,
     requests: HashMap<String, Arc<RequestEntry>>,
     requests_by_age: VecDeque<Arc<RequestEntry>>,
@@ -150,22 +164,21 @@ pub(crate) enum Verdict {
 #[derive(Debug)]
 pub(crate) struct Judge<'w> {
     window: &'w Window,
-    staged: &'w HashMap<IdKey, Remembered>,
+    staged: &'w Ids,
     /// The request's own new ids.
-    pub(crate) own: HashMap<IdKey, Remembered>,
+    pub(crate) own: Ids,
 }
 
 impl<'w> Judge<'w> {
     /// `staged` are ids of the same group that are not in the window yet.
-    pub(crate) fn new(window: &'w Window, staged: &'w HashMap<IdKey, Remembered>) -> Self {
-        Judge { window, staged, own: HashMap::new() }
+    pub(crate) fn new(window: &'w Window, staged: &'w Ids) -> Self {
+        Judge { window, staged, own: Ids::default() }
     }
 
     /// `seq` and `at` are what the event gets if it is new.
     pub(crate) fn verdict(&mut self, arrival: &Arrival, seq: u64, at: Micros) -> Verdict {
-        let Some(claim) = arrival.claim else { return Verdict::New };
+        let Some(Claim { key, digest: claim }) = arrival.claim else { return Verdict::New };
         let event = &arrival.event;
-        let key = id_key(&event.tenant, event.event_id);
         let time = if arrival.time_stated { event.time } else { at };
         let known = self.window.ids.get(&key);
         let known = known.or_else(|| self.staged.get(&key)).or_else(|| self.own.get(&key));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
+use sealcast_common::checked;
 use sealcast_common::fault::{Kind, hex};
 use sealcast_common::limits::WAIT_MS_MAX;
 use sealcast_common::routing::FIRST_ROUTING_VERSION;
@@ -67,8 +68,8 @@ pub(super) async fn flush(
                 segments += sealed;
                 vector.insert(shard, size);
             }
-            Err(poison) => {
-                return Err(problems::poisoned(shard, &poison, "its tail is not sealed"));
+            Err(fault) => {
+                return Err(problems::faulty(shard, &fault, "its tail is not sealed"));
             }
         }
     }
@@ -98,11 +99,11 @@ fn late(code: &'static str, what: &str, timeout_ms: u64, vector: &Vector) -> Pro
         .hint("is the shipper running? ask again, or wait for the token with min= at a replica")
 }
 
-/// What the shipper says is committed. Its file is replaced as a whole; none, or another stream's,
-/// says nothing.
+/// What the shipper says is committed. Its file is replaced as a whole; none, a damaged one, or
+/// another stream's says nothing.
 async fn shipped(api: &Api) -> Vector {
     let Ok(text) = tokio::fs::read(&api.shipped_file).await else { return Vector::new() };
-    match serde_json::from_slice::<ShippedFile>(&text) {
+    match checked::parse::<ShippedFile>("shipped_file", &text) {
         Ok(file) if file.stream == api.node => file.vector,
         _ => Vector::new(),
     }
@@ -120,13 +121,13 @@ pub(super) async fn shards(
         ShardStatus {
             shard: handle.shard,
             origin: handle.origin.clone(),
-            state: if view.poison.is_some() { "poisoned" } else { "active" }.to_owned(),
+            state: view.fault.as_ref().map_or("active", |fault| fault.kind.word()).to_owned(),
             size: view.size,
             sealed: view.sealed,
             shipped: shipped.get(&handle.shard).copied().unwrap_or(0),
             root: hex(&view.root),
             key: handle.key.clone(),
-            cause: view.poison.map(|poison| poison.cause),
+            cause: view.fault.map(|fault| fault.cause),
         }
     });
     Ok(Json(ShardsResponse {

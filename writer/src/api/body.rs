@@ -8,10 +8,12 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use sealcast_common::fault::Kind;
-use sealcast_common::limits::{
-    BODY_MS_MAX, BODY_STALL_MS_MAX, REQUEST_BYTES_MAX, REQUEST_WIRE_BYTES_MAX,
-};
+use sealcast_common::limits::{INGEST_WAIT_MS_MAX, REQUEST_BYTES_MAX, REQUEST_WIRE_BYTES_MAX};
 use sealcast_common::serve::Problem;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::problems::overloaded;
+use crate::config::Config;
 
 /// zstd frames may ask for a window of this many bytes (as a power of two), no more.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
@@ -84,47 +86,121 @@ fn too_large(what: &str, limit: usize) -> Problem {
 }
 
 /// The length that the client states, refused at once if it is too large.
-pub(crate) fn stated_length(headers: &HeaderMap) -> Result<Option<usize>, Problem> {
+pub(crate) fn check_length(headers: &HeaderMap) -> Result<(), Problem> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     match length.and_then(|length| length.parse::<usize>().ok()) {
         Some(length) if length > REQUEST_WIRE_BYTES_MAX => {
             Err(too_large("as sent", REQUEST_WIRE_BYTES_MAX))
         }
-        length => Ok(length),
+        _ => Ok(()),
     }
 }
 
-/// The body as sent, within bounds of size and time.
-pub(crate) async fn receive(body: Body) -> Result<Bytes, Problem> {
-    let all = async {
+/// What the bodies of all requests may take of memory and time.
+#[derive(Debug)]
+pub(crate) struct Bodies {
+    memory: Semaphore,
+    bytes: usize,
+    time: Duration,
+    stall: Duration,
+}
+
+/// One request's part of the memory.
+#[derive(Debug)]
+pub(crate) struct Share<'b> {
+    bodies: &'b Bodies,
+    held: SemaphorePermit<'b>,
+}
+
+impl Bodies {
+    pub(crate) fn of(config: &Config) -> Self {
+        Bodies {
+            memory: Semaphore::new(config.ingest_bytes),
+            bytes: config.ingest_bytes,
+            time: Duration::from_millis(config.body_ms),
+            stall: Duration::from_millis(config.body_stall_ms),
+        }
+    }
+
+    /// A share of `bytes`; it grows as the body arrives, so that a slow one holds what it has sent
+    /// and no more.
+    pub(crate) async fn share(&self, bytes: usize) -> Result<Share<'_>, Problem> {
+        let held = self.acquire(bytes).await?;
+        Ok(Share { bodies: self, held })
+    }
+
+    /// Waiting slows the sender down.
+    async fn acquire(&self, bytes: usize) -> Result<SemaphorePermit<'_>, Problem> {
+        let share = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let wait = Duration::from_millis(INGEST_WAIT_MS_MAX);
+        match tokio::time::timeout(wait, self.memory.acquire_many(share)).await {
+            Ok(Ok(held)) => Ok(held),
+            _ => {
+                let what = "request bodies take all memory that is set aside for them";
+                Err(overloaded(what, "ingest_bytes", self.bytes))
+            }
+        }
+    }
+
+    /// The body as sent, within bounds of size and time.
+    pub(crate) async fn receive(
+        &self,
+        body: Body,
+        share: &mut Share<'_>,
+    ) -> Result<Bytes, Problem> {
+        match tokio::time::timeout(self.time, self.collect(body, share)).await {
+            Ok(received) => received,
+            Err(_) => Err(too_slow(format!("did not arrive within {:?}", self.time), "body_ms")),
+        }
+    }
+
+    async fn collect(&self, body: Body, share: &mut Share<'_>) -> Result<Bytes, Problem> {
         let mut stream = body.into_data_stream();
-        let mut received = BytesMut::new();
-        let stall = Duration::from_millis(BODY_STALL_MS_MAX);
-        while let Some(chunk) = tokio::time::timeout(stall, stream.next())
-            .await
-            .map_err(|_| too_slow(format!("sent nothing for {BODY_STALL_MS_MAX} ms")))?
+        let (mut first, mut received) = (Bytes::new(), BytesMut::new());
+        let stalled = |_| too_slow(format!("sent nothing for {:?}", self.stall), "body_stall_ms");
+        while let Some(chunk) =
+            tokio::time::timeout(self.stall, stream.next()).await.map_err(stalled)?
         {
+            let len = first.len() + received.len();
             let chunk = chunk.map_err(|error| {
-                let detail = format!("body broke off after {} bytes: {error}", received.len());
+                let detail = format!("body broke off after {len} bytes: {error}");
                 Problem::new(Kind::Invalid, "body_interrupted", detail)
             })?;
-            if received.len() + chunk.len() > REQUEST_WIRE_BYTES_MAX {
+            if len + chunk.len() > REQUEST_WIRE_BYTES_MAX {
                 discard(stream).await;
                 return Err(too_large("as sent", REQUEST_WIRE_BYTES_MAX));
             }
+            share.hold(len + chunk.len()).await?;
+            // A body in one piece is not copied.
+            if len == 0 {
+                first = chunk;
+                continue;
+            }
+            if received.is_empty() {
+                received.extend_from_slice(&std::mem::take(&mut first));
+            }
             received.extend_from_slice(&chunk);
         }
-        Ok(received.freeze())
-    };
-    match tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), all).await {
-        Ok(received) => received,
-        Err(_) => Err(too_slow(format!("did not arrive within {BODY_MS_MAX} ms"))),
+        Ok(if received.is_empty() { first } else { received.freeze() })
     }
 }
 
-fn too_slow(what: String) -> Problem {
-    Problem::new(Kind::Invalid, "body_too_slow", format!("body {what}; nothing was stored"))
+impl Share<'_> {
+    /// Grows to `bytes`.
+    pub(crate) async fn hold(&mut self, bytes: usize) -> Result<(), Problem> {
+        let more = bytes.saturating_sub(self.held.num_permits());
+        if more > 0 {
+            self.held.merge(self.bodies.acquire(more).await?);
+        }
+        Ok(())
+    }
+}
+
+fn too_slow(what: String, setting: &str) -> Problem {
+    let detail = format!("body {what} (setting {setting}); nothing was stored");
+    Problem::new(Kind::Invalid, "body_too_slow", detail)
         .status(StatusCode::REQUEST_TIMEOUT)
+        .with("setting", setting)
         .hint("send smaller requests")
 }
 

@@ -1,35 +1,31 @@
 //! `POST /v1/events`: from bytes to durable events, or to a refusal that says what to change.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{FromRequestParts as _, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use sealcast_common::clock::Micros;
-use sealcast_common::event::{ParseContext, parse_event};
-use sealcast_common::fault::Kind;
+use sealcast_common::event::{EventReader, FieldError, ParseContext};
+use sealcast_common::fault::{Kind, hex};
 use sealcast_common::integrity::keyed_digest;
-use sealcast_common::limits::{
-    IDEMPOTENCY_KEY_BYTES_MAX, INGEST_WAIT_MS_MAX, PROBLEMS_LISTED_MAX, REQUEST_BYTES_MAX,
-};
+use sealcast_common::limits::{IDEMPOTENCY_KEY_BYTES_MAX, PROBLEMS_LISTED_MAX, REQUEST_BYTES_MAX};
 use sealcast_common::routing::FIRST_ROUTING_VERSION;
 use sealcast_common::serve::Problem;
+use sealcast_common::serve::access::{Caller, Denied, Grant};
 use sealcast_common::wire::{AcceptedEvent, IngestResponse, RejectedEvent, Token, Vector};
-use tokio::sync::SemaphorePermit;
 
-use super::body::{Encoding, Format, decompress, discard, receive, stated_length, utf8};
+use super::body::{Encoding, Format, check_length, decompress, discard, utf8};
 use super::query::{flag, parameters};
 use super::split::split;
 use super::{Api, problems};
 use crate::ids::Ids;
 use crate::router::{Stored, Submission};
 use crate::stage::RequestKey;
-use crate::window::Arrival;
+use crate::window::{Arrival, Claim, id_key};
 
 /// The header under which a request can be repeated safely.
 const KEY_HEADER: &str = "idempotency-key";
@@ -45,30 +41,21 @@ struct Asked {
     encoding: Encoding,
     format: Format,
     key: Option<String>,
-    length: Option<usize>,
 }
 
 impl Asked {
-    fn read(parts: &Parts) -> Result<Self, Problem> {
+    fn read(parts: &Parts, grant: &Grant) -> Result<Self, Problem> {
+        check_length(&parts.headers)?;
         let mut asked = Asked {
             partial: false,
             encoding: Encoding::of(&parts.headers)?,
             format: Format::of(&parts.headers)?,
-            key: idempotency_key(&parts.headers)?,
-            length: stated_length(&parts.headers)?,
+            key: idempotency_key(&parts.headers)?.map(|key| own_key(key, grant)),
         };
         for (name, value) in parameters(&parts.uri, &["partial"])? {
             asked.partial = flag(&name, &value)?;
         }
         Ok(asked)
-    }
-
-    /// What the body may grow to while it is held and read.
-    fn bytes_bound(&self) -> usize {
-        match (self.encoding, self.length) {
-            (Encoding::Identity, Some(length)) => length.max(REQUEST_BYTES_LEAST),
-            _ => REQUEST_BYTES_MAX,
-        }
     }
 }
 
@@ -78,7 +65,7 @@ struct Parsed {
     rejected: Vec<RejectedEvent>,
     /// Line of every event by its index; empty where there are no lines.
     lines: Vec<usize>,
-    body_digest: [u8; 32],
+    request: Option<RequestKey>,
 }
 
 /// The handler.
@@ -95,8 +82,10 @@ async fn ingest(api: &Arc<Api>, request: Request<Body>) -> Result<IngestResponse
     if api.stop.is_cancelled() {
         return Err(problems::draining());
     }
-    let (parts, body) = request.into_parts();
-    let asked = match api.check_route(&parts.headers).and_then(|()| Asked::read(&parts)) {
+    let (mut parts, body) = request.into_parts();
+    let Caller(grant) = Caller::from_request_parts(&mut parts, &()).await?;
+    let asked = api.check_route(&parts.headers).and_then(|()| Asked::read(&parts, &grant));
+    let asked = match asked {
         Ok(asked) => asked,
         Err(problem) => {
             // Who asked first (`Expect: 100-continue`) has sent nothing yet.
@@ -106,19 +95,21 @@ async fn ingest(api: &Arc<Api>, request: Request<Body>) -> Result<IngestResponse
             return Err(problem);
         }
     };
-    let share = take_share(api, asked.bytes_bound()).await?;
-    let wire = receive(body).await?;
+    let mut share = api.bodies.share(REQUEST_BYTES_LEAST).await?;
+    let wire = api.bodies.receive(body, &mut share).await?;
+    if asked.encoding != Encoding::Identity {
+        share.hold(wire.len() + REQUEST_BYTES_MAX).await?;
+    }
     crate::metrics::received(wire.len());
     let parsed = parse(api, wire, &asked).await?;
     drop(share);
+    check_tenants(&grant, &parsed)?;
     if !asked.partial && !parsed.rejected.is_empty() {
         crate::metrics::events(0, 0, parsed.rejected.len());
         return Err(problems::bad_events(&parsed.rejected));
     }
-    let Parsed { arrivals, mut rejected, lines, body_digest } = parsed;
-    let retry_is_safe =
-        asked.key.is_some() || arrivals.iter().all(|arrival| arrival.claim.is_some());
-    let request = asked.key.map(|key| RequestKey { key, body_digest });
+    let Parsed { arrivals, mut rejected, lines, request } = parsed;
+    let retry_is_safe = request.is_some() || arrivals.iter().all(|arrival| arrival.claim.is_some());
     let submission = Submission { arrivals, request, partial: asked.partial };
     let stored = api
         .router
@@ -132,14 +123,16 @@ async fn ingest(api: &Arc<Api>, request: Request<Body>) -> Result<IngestResponse
     Ok(answer(&stored, rejected))
 }
 
-/// A share of the memory that bodies may take; waiting for it slows the sender down.
-async fn take_share(api: &Api, bytes: usize) -> Result<SemaphorePermit<'_>, Problem> {
-    let share = u32::try_from(bytes).unwrap_or(u32::MAX);
-    let wait = Duration::from_millis(INGEST_WAIT_MS_MAX);
-    match tokio::time::timeout(wait, api.bodies.acquire_many(share)).await {
-        Ok(Ok(share)) => Ok(share),
-        _ => Err(problems::overloaded("request bodies take all memory set aside".to_owned())),
-    }
+/// One event of another tenant refuses the request, `partial` or not: nobody tries tenants out.
+fn check_tenants(grant: &Grant, parsed: &Parsed) -> Result<(), Problem> {
+    let foreign = parsed.arrivals.iter().find(|arrival| !grant.allows(&arrival.event.tenant));
+    let Some(foreign) = foreign else { return Ok(()) };
+    let problem = Denied::TenantDenied.problem();
+    let problem = problem.with("index", foreign.index).with("field", "tenant");
+    Err(match parsed.lines.get(foreign.index as usize) {
+        Some(line) => problem.with("line", *line),
+        None => problem,
+    })
 }
 
 async fn parse(api: &Arc<Api>, wire: Bytes, asked: &Asked) -> Result<Parsed, Problem> {
@@ -157,34 +150,41 @@ fn parse_here(api: &Api, wire: Bytes, asked: &Asked) -> Result<Parsed, Problem> 
     let plain = decompress(wire, asked.encoding)?;
     let texts = split(utf8(&plain)?, asked.format)?;
     let now = api.clock.now();
-    let mut ids = Ids::new(now, &*api.random);
+    let (mut ids, mut reader) = (Ids::new(now, &*api.random), EventReader::default());
     let (mut arrivals, mut rejected) = (Vec::with_capacity(texts.len()), Vec::new());
     let mut lines = Vec::new();
     for (index, event) in texts.into_iter().enumerate() {
         lines.extend(event.line);
-        match arrival(index, event.text, now, ids.next(), api.future_micros) {
+        let context =
+            ParseContext { now, fresh_id: ids.next(), future_micros_max: api.future_micros };
+        match arrival(index, event.text, &context, &mut reader) {
             Ok(arrival) => arrivals.push(arrival),
             Err(error) => rejected.push(RejectedEvent { index, line: event.line, error }),
         }
     }
-    let body_digest = keyed_digest("request body", &plain);
-    Ok(Parsed { arrivals, rejected, lines, body_digest })
+    let request = asked.key.clone().map(|key| {
+        let body_digest = keyed_digest("request body", &plain);
+        RequestKey { key, body_digest }
+    });
+    Ok(Parsed { arrivals, rejected, lines, request })
 }
 
-fn arrival(
+fn arrival<'a>(
     index: usize,
-    text: &str,
-    now: Micros,
-    fresh_id: [u8; 16],
-    future_micros_max: i64,
-) -> Result<Arrival, sealcast_common::event::FieldError> {
-    let event = parse_event(text, &ParseContext { now, fresh_id, future_micros_max })?;
+    text: &'a str,
+    context: &ParseContext,
+    reader: &mut EventReader<'a>,
+) -> Result<Arrival, FieldError> {
+    let (event, prepared) = reader.read(text, context)?;
     // A client that states exactly the writer's microsecond gets the ingest time of the same
     // moment: nothing that it could tell apart.
-    let time_stated = event.time != now;
-    let claim = (event.event_id != fresh_id).then(|| event.claim_digest());
+    let time_stated = event.time != context.now;
+    let claim = (event.event_id != context.fresh_id).then(|| Claim {
+        key: id_key(&event.tenant, event.event_id),
+        digest: prepared.claim_digest(),
+    });
     let index = u32::try_from(index).unwrap_or(u32::MAX);
-    Ok(Arrival { index, event, claim, time_stated, bytes: text.len() })
+    Ok(Arrival { index, event, prepared, claim, time_stated, bytes: text.len() })
 }
 
 fn answer(stored: &Stored, mut rejected: Vec<RejectedEvent>) -> IngestResponse {
@@ -210,6 +210,16 @@ fn answer(stored: &Stored, mut rejected: Vec<RejectedEvent>) -> IngestResponse {
         routing_version: FIRST_ROUTING_VERSION,
         token: Token(vector).to_text(),
     }
+}
+
+/// The key as it is remembered: whoever is limited to other tenants can neither meet nor try it.
+/// Not by token, so that a request can be repeated with the next token of the same client.
+fn own_key(key: String, grant: &Grant) -> String {
+    if !grant.is_limited() {
+        return key;
+    }
+    let said = [&grant.tenants.digest()[..], key.as_bytes()].concat();
+    hex(&keyed_digest("idempotency key of tenants", &said))
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {

@@ -6,9 +6,13 @@
 mod admin;
 mod body;
 mod ingest;
+mod openapi;
 mod problems;
 mod query;
 mod split;
+
+pub(crate) use body::Bodies;
+pub use openapi::openapi;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,8 +26,8 @@ use axum::routing::{get, post};
 use sealcast_common::clock::{Clock, Random};
 use sealcast_common::fault::Kind;
 use sealcast_common::routing::FIRST_ROUTING_VERSION;
+use sealcast_common::serve::access::{Role, only};
 use sealcast_common::serve::{Health, Problem, probe_routes};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Fsync;
@@ -31,8 +35,8 @@ use crate::router::Router;
 
 /// The header by which a client says, and an answer tells, under which routing it works.
 const ROUTING_HEADER: &str = "sealcast-routing-version";
-const ROUTES: &str =
-    "POST /v1/events, POST /v1/admin/flush, GET /v1/shards, GET /livez, GET /readyz, GET /metrics";
+const ROUTES: &str = "POST /v1/events, POST /v1/admin/flush, GET /v1/shards, GET /livez, GET /readyz, \
+                      GET /metrics, GET /openapi.json";
 
 /// What the handlers share.
 #[derive(Debug)]
@@ -43,8 +47,8 @@ pub(crate) struct Api {
     pub(crate) router: Router,
     pub(crate) shipped_file: PathBuf,
     pub(crate) future_micros: i64,
-    /// Bytes of bodies that may be held at one time.
-    pub(crate) bodies: Semaphore,
+    /// What bodies may take of memory and time.
+    pub(crate) bodies: Bodies,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) stop: CancellationToken,
@@ -72,11 +76,12 @@ impl Api {
 /// All routes of the writer.
 pub(crate) fn routes(api: Arc<Api>, health: Health) -> Routes {
     let v1 = Routes::new()
-        .route("/v1/events", post(ingest::post_events))
-        .route("/v1/admin/flush", post(admin::flush))
-        .route("/v1/shards", get(admin::shards))
+        .route("/v1/events", only(&[Role::Ingest], post(ingest::post_events)))
+        .route("/v1/admin/flush", only(&[Role::Admin], post(admin::flush)))
+        .route("/v1/shards", only(&[Role::Admin], get(admin::shards)))
         .with_state(api);
     v1.merge(probe_routes(health))
+        .merge(openapi().routes())
         .fallback(|method: Method, uri: Uri| async move {
             Problem::unknown_route(&method, uri.path(), ROUTES)
         })

@@ -2,17 +2,18 @@
 
 use axum::http::StatusCode;
 use sealcast_common::fault::Kind;
-use sealcast_common::limits::PROBLEMS_LISTED_MAX;
+use sealcast_common::limits::{PROBLEMS_LISTED_MAX, REOPEN_MS_MAX};
 use sealcast_common::serve::Problem;
 use sealcast_common::wire::RejectedEvent;
 use serde_json::Value;
 
-use crate::handle::{AppendError, Busy, Poison};
+use crate::fault::{Fault, FaultKind};
+use crate::handle::{AppendError, Busy};
 use crate::router::SubmitError;
 use crate::stage::Refused;
 
 /// The codes of `FieldError` that a problem document may carry as its own.
-const EVENT_CODES: [&str; 15] = [
+pub(crate) const EVENT_CODES: [&str; 15] = [
     "missing_field",
     "wrong_type",
     "too_long",
@@ -30,9 +31,16 @@ const EVENT_CODES: [&str; 15] = [
     "event_id_reused",
 ];
 
+const NOTHING_STORED: &str = "nothing was stored";
+const PARTLY_STORED: &str = "its parts for other shards are stored";
+
 /// A batch refused because of its events: the first one's code, index, field, found and expected,
 /// and a list of the first ones.
 pub(crate) fn bad_events(errors: &[RejectedEvent]) -> Problem {
+    refused_events(errors, NOTHING_STORED)
+}
+
+fn refused_events(errors: &[RejectedEvent], stored: &str) -> Problem {
     let Some(first) = errors.first() else {
         return Problem::new(Kind::Invalid, "invalid_events", "request holds bad events");
     };
@@ -41,7 +49,7 @@ pub(crate) fn bad_events(errors: &[RejectedEvent]) -> Problem {
         Some(line) => format!("event {} (line {line})", first.index),
         None => format!("event {}", first.index),
     };
-    let detail = format!("{place}: {}; nothing was stored", first.error);
+    let detail = format!("{place}: {}; {stored}", first.error);
     let mut problem = Problem::new(Kind::Invalid, code.unwrap_or("invalid_events"), detail);
     if let Ok(Value::Object(members)) = serde_json::to_value(first) {
         // `code` is the document's own member already.
@@ -58,21 +66,29 @@ pub(crate) fn bad_events(errors: &[RejectedEvent]) -> Problem {
 pub(crate) fn not_stored(error: SubmitError, retry_is_safe: bool, lines: &[usize]) -> Problem {
     match error {
         SubmitError::Busy(busy) => busy_shard(&busy),
-        SubmitError::Refused(Refused::IdsReused(refused)) => {
+        SubmitError::Refused(refused) => for_good(refused, NOTHING_STORED, lines),
+        SubmitError::RefusedInPart(refused) => for_good(refused, PARTLY_STORED, lines),
+        SubmitError::Failed(failed) => failed_shards(&failed, retry_is_safe),
+    }
+}
+
+/// No retry of the same request can succeed.
+fn for_good(refused: Refused, stored: &str, lines: &[usize]) -> Problem {
+    match refused {
+        Refused::IdsReused(refused) => {
             let errors: Vec<RejectedEvent> =
                 refused.into_iter().map(|(index, error)| rejected(index, error, lines)).collect();
-            bad_events(&errors).status(StatusCode::UNPROCESSABLE_ENTITY)
+            refused_events(&errors, stored).status(StatusCode::UNPROCESSABLE_ENTITY)
         }
-        SubmitError::Refused(Refused::KeyReused) => {
-            let detail = "idempotency key was sent before with another body; nothing was stored";
+        Refused::KeyReused => {
+            let detail = format!("idempotency key was sent before with another body; {stored}");
             Problem::new(Kind::Invalid, "idempotency_key_reused", detail)
                 .status(StatusCode::UNPROCESSABLE_ENTITY)
                 .hint("use a new key for every new request")
         }
-        SubmitError::Refused(Refused::Encode(corruption)) => {
+        Refused::Encode(corruption) => {
             Problem::new(Kind::Internal, "internal", corruption.to_string())
         }
-        SubmitError::Failed(failed) => failed_shards(&failed, retry_is_safe),
     }
 }
 
@@ -88,17 +104,22 @@ pub(crate) fn rejected(
 
 fn busy_shard(busy: &Busy) -> Problem {
     match busy {
-        Busy::Full(_) => overloaded(format!("{busy}; nothing was stored")),
-        Busy::Poisoned(shard, poison) => {
-            poisoned(*shard, poison, "nothing of this request was stored")
-        }
+        Busy::Requests(_, limit) => overloaded(&busy.to_string(), "queue_requests", *limit),
+        Busy::Bytes(_, limit) => overloaded(&busy.to_string(), "queue_bytes", *limit),
+        Busy::Faulty(shard, fault) => faulty(*shard, fault, "nothing of this request was stored"),
         Busy::Stopped(_) => draining(),
     }
 }
 
-/// Too much at once; nothing was written.
-pub(crate) fn overloaded(detail: String) -> Problem {
-    Problem::new(Kind::Overloaded, "overloaded", detail).retry_after(1)
+/// Too much at once; nothing was written. `setting` is the limit's name in `[writer]`.
+pub(crate) fn overloaded(what: &str, setting: &'static str, limit: usize) -> Problem {
+    crate::metrics::refused(setting);
+    let detail = format!("{what}; nothing was stored (setting {setting} is {limit})");
+    Problem::new(Kind::Overloaded, "overloaded", detail)
+        .with("limit", limit)
+        .with("setting", setting)
+        .hint("send it again after the time that Retry-After names; nothing needs to be changed")
+        .retry_after(1)
 }
 
 /// The writer is ending.
@@ -107,20 +128,32 @@ pub(crate) fn draining() -> Problem {
     Problem::new(Kind::Unavailable, "draining", detail).retry_after(5)
 }
 
-/// A shard takes no events any more.
-pub(crate) fn poisoned(shard: u16, poison: &Poison, stored: &str) -> Problem {
-    let detail = format!("shard {shard} takes no events: {poison}; {stored}");
-    let (code, status) = if poison.disk_full {
-        ("disk_full", StatusCode::INSUFFICIENT_STORAGE)
-    } else {
-        ("shard_poisoned", StatusCode::SERVICE_UNAVAILABLE)
+/// A shard takes no events now.
+pub(crate) fn faulty(shard: u16, fault: &Fault, stored: &str) -> Problem {
+    let detail = format!("shard {shard} takes no events: {fault}; {stored}");
+    let (kind, code, status) = match fault.kind {
+        FaultKind::DiskFull => (Kind::Unavailable, "disk_full", StatusCode::INSUFFICIENT_STORAGE),
+        FaultKind::Suspended => {
+            (Kind::Unavailable, "shard_suspended", StatusCode::SERVICE_UNAVAILABLE)
+        }
+        FaultKind::Overdue => (Kind::Unavailable, "seal_overdue", StatusCode::SERVICE_UNAVAILABLE),
+        FaultKind::Poisoned => {
+            (Kind::Unavailable, "shard_poisoned", StatusCode::SERVICE_UNAVAILABLE)
+        }
+        FaultKind::Corrupt => (Kind::Corrupt, "shard_corrupt", StatusCode::SERVICE_UNAVAILABLE),
     };
-    Problem::new(Kind::Unavailable, code, detail)
+    let mut problem = Problem::new(kind, code, detail)
         .status(status)
         .with("shard", shard)
-        .with("cause", poison.cause.clone())
-        .hint(poison.hint())
-        .retry_after(30)
+        .with("cause", fault.cause.clone())
+        .hint(fault.kind.hint());
+    if let Some(found) = &fault.corruption {
+        problem = problem.with("check", found.check).with("file", found.object.clone());
+        if let Some(offset) = found.offset {
+            problem = problem.with("offset", offset);
+        }
+    }
+    problem.retry_after(if fault.passes() { REOPEN_MS_MAX.div_ceil(1_000) } else { 30 })
 }
 
 fn failed_shards(failed: &[(u16, AppendError)], retry_is_safe: bool) -> Problem {
@@ -130,12 +163,12 @@ fn failed_shards(failed: &[(u16, AppendError)], retry_is_safe: bool) -> Problem 
         "other parts of the request may be stored: a retry without an Idempotency-Key or event \
          ids of its own may store them twice"
     };
-    let poison = failed.iter().find_map(|(shard, error)| match error {
-        AppendError::Poisoned(poison) => Some((*shard, poison)),
+    let fault = failed.iter().find_map(|(shard, error)| match error {
+        AppendError::Faulty(fault) => Some((*shard, fault)),
         _ => None,
     });
-    match poison {
-        Some((shard, poison)) => poisoned(shard, poison, stored),
+    match fault {
+        Some((shard, fault)) => faulty(shard, fault, stored),
         None => {
             let detail = format!("{}; {stored}", SubmitError::Failed(failed.to_vec()));
             Problem::new(Kind::Unavailable, "not_acknowledged", detail).retry_after(1)

@@ -2,10 +2,7 @@
 
 use std::path::Path;
 
-use sealcast_common::fault::Corruption;
-
-use super::support::{Writer, config, copy_dir, event, files_under, logs, sealed_rows, write};
-use crate::{RecoveryError, Seams, StartError};
+use super::support::{Found, Writer, copy_dir, event, files_under, logs, sealed_rows, write};
 
 /// Three acknowledged requests in one log, as a crash leaves them.
 async fn crashed_with_three_frames() -> tempfile::TempDir {
@@ -20,12 +17,12 @@ async fn crashed_with_three_frames() -> tempfile::TempDir {
     crashed
 }
 
-async fn refusal(dir: &Path) -> Corruption {
-    match Writer::start_with(config(dir), Seams::default()).await {
-        Err(StartError::Shard { source: RecoveryError::Corrupt(corruption), .. }) => corruption,
-        Err(other) => panic!("another refusal: {other}"),
-        Ok(_) => panic!("the writer started"),
-    }
+/// What keeps acme's shard from starting, by the problem that a client gets.
+async fn refusal(dir: &Path) -> Found {
+    let writer = Writer::start(dir).await;
+    let found = writer.corrupt_shard().await;
+    assert!(writer.stop().await.is_err(), "an end with a corrupt shard is no success");
+    found
 }
 
 /// Offsets of the frames of a log.
@@ -61,16 +58,46 @@ async fn one_flipped_byte_of_a_log_is_refused_with_its_place() {
         bytes[offset] ^= 0x10;
         write(&log, &bytes);
         let corruption = refusal(dir.path()).await;
-        assert_eq!(corruption.check, check, "{class} at {offset}: {corruption}");
-        assert!(corruption.object.ends_with(".wal"), "{corruption}");
+        assert_eq!(corruption.check, check, "{class} at {offset}: {corruption:?}");
+        assert!(corruption.file.ends_with(".wal"), "{corruption:?}");
         let found = corruption.offset.unwrap() as usize;
         let frame = at.iter().rev().find(|frame| **frame <= offset).copied().unwrap_or(0);
-        assert_eq!(found, frame, "{class} at {offset}: {corruption}");
+        assert_eq!(found, frame, "{class} at {offset}: {corruption:?}");
         assert_eq!(std::fs::read(&log).unwrap(), bytes, "{class}: the log was changed");
     }
     write(&log, &good);
     Writer::start(dir.path()).await.stop().await.unwrap();
     assert_eq!(sealed_rows(dir.path()).len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_corrupt_log_keeps_no_other_shard_from_its_work() {
+    let dir = crashed_with_three_frames().await;
+    let [log] = logs(dir.path()).try_into().unwrap();
+    let mut bytes = std::fs::read(&log).unwrap();
+    bytes[90] ^= 1;
+    write(&log, &bytes);
+    let writer = Writer::start(dir.path()).await;
+    let shards = writer.get("/v1/shards").await.json();
+    let states: Vec<&str> =
+        shards["shards"].as_array().unwrap().iter().map(|s| s["state"].as_str().unwrap()).collect();
+    assert!(states.contains(&"corrupt") && states.contains(&"active"), "{states:?}");
+    let ready = writer.get("/readyz").await;
+    assert!(ready.status == 503 && ready.text.contains("corrupt"), "{}", ready.text);
+    let mut statuses = Vec::new();
+    for tenant in ["acme", "globex", "initech", "umbrella", "hooli", "stark"] {
+        statuses.push(writer.post_json(&event(tenant, "b")).await.status);
+    }
+    assert!(statuses.contains(&200) && statuses.contains(&503), "{statuses:?}");
+    assert_eq!(writer.flush("").await.code(), (503, "shard_corrupt".into()));
+    assert!(writer.stop().await.is_err());
+    assert_eq!(std::fs::read(&log).unwrap(), bytes, "nothing was cut");
+    // Both logs are bad: nothing to serve.
+    let other =
+        files_under(&dir.path().join("wal"), ".wal").into_iter().find(|l| *l != log).unwrap();
+    write(&other, b"nonsense");
+    let refused = Writer::start_with(super::support::config(dir.path()), crate::Seams::default());
+    assert!(matches!(refused.await, Err(crate::StartError::Shard { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -141,19 +168,19 @@ async fn sealed_files_are_a_signed_chain() {
     // The last one is verified whole: a byte of its rows.
     let good = flip(&segments[1], 4_000);
     let corruption = refusal(dir.path()).await;
-    assert!(["crc32", "blake3"].contains(&corruption.check), "{corruption}");
-    assert!(corruption.object.ends_with(".seg"), "{corruption}");
+    assert!(["crc32", "blake3"].contains(&corruption.check.as_str()), "{corruption:?}");
+    assert!(corruption.file.ends_with(".seg"), "{corruption:?}");
     write(&segments[1], &good);
     // A byte of the first one's footer.
     let len = std::fs::metadata(&segments[0]).unwrap().len() as usize;
     let good = flip(&segments[0], len - 200);
-    assert!(refusal(dir.path()).await.object.ends_with(".seg"));
+    assert!(refusal(dir.path()).await.file.ends_with(".seg"));
     write(&segments[0], &good);
     // A note whose size, root or signature was changed; a note that is gone.
     for at in [12, 20, 90] {
         let good = flip(&notes[1], at);
         let corruption = refusal(dir.path()).await;
-        assert_eq!(corruption.check, "note", "byte {at}: {corruption}");
+        assert_eq!(corruption.check, "note", "byte {at}: {corruption:?}");
         write(&notes[1], &good);
     }
     let good = std::fs::read(&notes[0]).unwrap();

@@ -6,13 +6,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
-use sealcast_common::limits::SHARD_QUEUE_BYTES_MAX;
 use tokio::sync::{mpsc, watch};
 
 use super::support::{
     PlannedFiles, Writer, config, copy_dir, event, files_under, logs, sealed_rows,
 };
-use crate::handle::{Busy, ShardHandle, ShardView};
+use crate::handle::{Busy, QueueBounds, ShardHandle, ShardView};
 use crate::window::Window;
 use crate::{RecoveryError, RunError, StartError};
 
@@ -32,57 +31,116 @@ fn armed(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_sync_poisons_the_shard_for_good() {
+async fn after_a_failed_sync_the_log_is_read_again_and_writes_come_back() {
     let dir = tempfile::tempdir().unwrap();
     let (files, arm) = armed("sync", ".wal", io::ErrorKind::Other);
     let writer = Writer::start_with(config(dir.path()), files.seams()).await.unwrap();
     let first = writer.post_json(&event("acme", "before")).await.json();
     arm.store(true, Ordering::SeqCst);
     let failed = writer.post_json(&event("acme", "during")).await;
-    assert_eq!(failed.code(), (503, "shard_poisoned".into()));
-    // The disk works again; the shard does not trust it.
-    arm.store(false, Ordering::SeqCst);
-    for _ in 0..3 {
-        let after = writer.post_json(&event("acme", "after")).await;
-        assert_eq!(after.code(), (503, "shard_poisoned".into()));
-        assert!(after.json()["cause"].as_str().unwrap().contains("planned"));
-    }
+    assert_eq!(failed.code(), (503, "shard_suspended".into()));
+    assert!(failed.json()["cause"].as_str().unwrap().contains("planned"));
     let ready = writer.get("/readyz").await;
-    assert_eq!(ready.status, 503);
-    assert!(ready.text.contains("poisoned"), "{}", ready.text);
+    assert!(ready.status == 503 && ready.text.contains("suspended"), "{}", ready.text);
     let shard = first["events"][0]["shard"].as_u64().unwrap() as usize;
     let status = writer.get("/v1/shards").await.json()["shards"][shard].clone();
-    assert_eq!((status["state"].as_str(), status["size"].as_u64()), (Some("poisoned"), Some(1)));
-    assert_eq!(writer.flush("").await.status, 503);
-    assert!(matches!(writer.stop().await, Err(RunError::Poisoned { .. })));
-
-    Writer::start(dir.path()).await.stop().await.unwrap();
-    let actions: Vec<String> = sealed_rows(dir.path()).into_iter().map(|row| row.action).collect();
-    assert!(actions.contains(&"before".to_owned()));
-    assert!(!actions.contains(&"after".to_owned()), "stored without an answer: {actions:?}");
+    assert_eq!((status["state"].as_str(), status["size"].as_u64()), (Some("suspended"), Some(1)));
+    assert_eq!(writer.flush("").await.code(), (503, "shard_suspended".into()));
+    arm.store(false, Ordering::SeqCst);
+    let after = writer.post_until_stored(&event("acme", "after")).await.json();
+    assert_eq!(after["events"][0]["seq"], 1);
+    assert_eq!(writer.get("/readyz").await.status, 200);
+    writer.stop().await.unwrap();
+    // Who was told that nothing is acknowledged may send it again: it is not there.
+    let mut actions: Vec<String> =
+        sealed_rows(dir.path()).into_iter().map(|row| row.action).collect();
+    actions.sort();
+    assert_eq!(actions, ["after", "before"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_says_so_and_the_other_shard_goes_on() {
+async fn a_log_that_lost_acknowledged_events_is_not_opened_again() {
     let dir = tempfile::tempdir().unwrap();
-    let (files, arm) = armed("append", ".wal", io::ErrorKind::StorageFull);
+    let (files, arm) = armed("append", ".wal", io::ErrorKind::Other);
     let writer = Writer::start_with(config(dir.path()), files.seams()).await.unwrap();
+    writer.post_json(&event("acme", "one")).await.json();
+    writer.post_json(&event("acme", "two")).await.json();
+    let [log] = logs(dir.path()).try_into().unwrap();
+    let good = std::fs::read(&log).unwrap();
+    super::support::write(&log, &good[..good.len() - 1]);
     arm.store(true, Ordering::SeqCst);
-    let full = writer.post_json(&event("acme", "a")).await;
-    assert_eq!(full.code(), (507, "disk_full".into()));
-    assert!(full.json()["hint"].as_str().unwrap().contains("free space"));
+    assert_eq!(writer.post_json(&event("acme", "three")).await.status, 503);
     arm.store(false, Ordering::SeqCst);
+    let poisoned = async {
+        while writer.post_json(&event("acme", "four")).await.code().1 != "shard_poisoned" {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), poisoned).await.unwrap();
+    let problem = writer.post_json(&event("acme", "four")).await.json();
+    assert_eq!(problem["check"], "length");
+    assert_eq!(problem["offset"].as_u64(), Some(good.len() as u64 - 1));
+    assert!(matches!(writer.stop().await, Err(RunError::Faulty { .. })));
+    assert_eq!(std::fs::read(&log).unwrap(), good[..good.len() - 1], "nothing was cut");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_says_so_and_writes_come_back_by_themselves() {
+    let dir = tempfile::tempdir().unwrap();
+    let full = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&full);
+    // Only the shard that is written to first runs out of space, and then whatever it tries.
+    let files = PlannedFiles::new(move |asked: &str, path: &Path| {
+        let hit = ["append", "write"].contains(&asked) && seen.load(Ordering::SeqCst);
+        let own = path.parent().is_some_and(|dir| dir.ends_with(ACME_SHARD));
+        (hit && own).then(|| io::Error::new(io::ErrorKind::StorageFull, "planned"))
+    });
+    let writer = Writer::start_with(config(dir.path()), files.seams()).await.unwrap();
+    let first = writer.post_json(&event("acme", "a")).await.json();
+    assert_eq!(format!("{:04x}", first["events"][0]["shard"].as_u64().unwrap()), ACME_SHARD);
+    full.store(true, Ordering::SeqCst);
+    let refused = writer.post_json(&event("acme", "b")).await;
+    assert_eq!(refused.code(), (507, "disk_full".into()));
+    assert!(refused.json()["hint"].as_str().unwrap().contains("free space"));
+    assert!(!refused.header("retry-after").is_empty());
     let mut statuses = Vec::new();
     for tenant in ["globex", "initech", "umbrella", "hooli", "stark"] {
         statuses.push(writer.post_json(&event(tenant, "b")).await.status);
     }
     assert!(statuses.contains(&200) && statuses.contains(&507), "{statuses:?}");
-    assert!(writer.stop().await.is_err());
-    assert!(Writer::start(dir.path()).await.stop().await.is_ok());
+    assert_eq!(writer.get("/v1/shards").await.status, 200);
+    assert_eq!(writer.flush("").await.code(), (507, "disk_full".into()));
+    full.store(false, Ordering::SeqCst);
+    writer.post_until_stored(&event("acme", "c")).await;
+    writer.flush("").await.json();
+    writer.stop().await.unwrap();
+    let stored = statuses.iter().filter(|status| **status == 200).count();
+    assert_eq!(sealed_rows(dir.path()).len(), 2 + stored);
+}
+
+/// The shard of tenant `acme` in the cluster `test`.
+const ACME_SHARD: &str = "0001";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_on_a_full_disk_waits_for_space() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::start(dir.path()).await;
+    writer.post_json(&event("acme", "a")).await.json();
+    let crashed = tempfile::tempdir().unwrap();
+    copy_dir(dir.path(), crashed.path());
+    writer.stop().await.unwrap();
+    let (files, full) = armed("write", ".tmp", io::ErrorKind::StorageFull);
+    full.store(true, Ordering::SeqCst);
+    let writer = Writer::start_with(config(crashed.path()), files.seams()).await.unwrap();
+    assert_eq!(writer.post_json(&event("acme", "b")).await.code(), (507, "disk_full".into()));
+    full.store(false, Ordering::SeqCst);
+    writer.post_until_stored(&event("acme", "c")).await;
+    writer.stop().await.unwrap();
+    assert_eq!(sealed_rows(crashed.path()).len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_seal_that_breaks_at_any_step_is_made_again() {
+async fn a_seal_that_breaks_at_any_step_is_made_again_while_events_come() {
     let steps = [
         ("write", ".seg.tmp", false),
         ("write", ".note.tmp", false),
@@ -97,19 +155,56 @@ async fn a_seal_that_breaks_at_any_step_is_made_again() {
         let first = writer.post_json(&event("acme", "a")).await.json();
         arm.store(true, Ordering::SeqCst);
         assert_eq!(writer.flush("").await.status, 503, "{operation} {ending}");
-        assert_eq!(writer.post_json(&event("acme", "b")).await.status, 503);
-        let _poisoned = writer.stop().await;
-        assert_eq!(logs(dir.path()).len(), 1, "{operation} {ending}: the log is kept");
+        let ready = writer.get("/readyz").await;
+        assert!(ready.status == 200 && ready.text.contains("not sealed"), "{}", ready.text);
+        assert_eq!(writer.post_json(&event("acme", "b")).await.status, 200);
+        let killed = tempfile::tempdir().unwrap();
+        copy_dir(dir.path(), killed.path());
+        assert_eq!(logs(dir.path()).len(), 2, "{operation} {ending}: the log is kept");
         let notes = files_under(&dir.path().join("sealed"), ".note");
         assert_eq!(notes.len(), usize::from(signed), "{operation} {ending}");
-
-        Writer::start(dir.path()).await.stop().await.unwrap();
-        let rows = sealed_rows(dir.path());
-        assert_eq!(rows.len(), 1);
-        assert_eq!(rows[0].event_id, first["events"][0]["event_id"].as_str().unwrap());
-        assert!(logs(dir.path()).is_empty());
-        assert_eq!(files_under(&dir.path().join("sealed"), "").len(), 2, "one segment, one note");
+        arm.store(false, Ordering::SeqCst);
+        assert_eq!(writer.flush("").await.status, 200, "{operation} {ending}");
+        writer.stop().await.unwrap();
+        Writer::start(killed.path()).await.stop().await.unwrap();
+        for dir in [dir.path(), killed.path()] {
+            let mut rows = sealed_rows(dir);
+            rows.sort_by_key(|row| row.seq);
+            assert_eq!(rows.len(), 2, "{operation} {ending}");
+            assert_eq!(rows[0].event_id, first["events"][0]["event_id"].as_str().unwrap());
+            assert!(logs(dir).is_empty());
+            let files = files_under(&dir.join("sealed"), "");
+            assert_eq!(files.len(), 4, "two segments, two notes: {files:?}");
+        }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tail_that_cannot_be_sealed_ends_at_its_bound() {
+    let dir = tempfile::tempdir().unwrap();
+    let (files, arm) = armed("write", ".seg.tmp", io::ErrorKind::Other);
+    let config = crate::Config { seal_bytes: 4 * 1024, ..config(dir.path()) };
+    let writer = Writer::start_with(config, files.seams()).await.unwrap();
+    arm.store(true, Ordering::SeqCst);
+    let mut stored = 0;
+    let overdue = async {
+        loop {
+            let answer = writer.post_json(&event("acme", "a")).await;
+            match answer.status {
+                200 => stored += 1,
+                _ => return answer,
+            }
+        }
+    };
+    let overdue = tokio::time::timeout(std::time::Duration::from_secs(60), overdue).await.unwrap();
+    assert_eq!(overdue.code(), (503, "seal_overdue".into()));
+    assert!(!overdue.header("retry-after").is_empty());
+    assert_eq!(writer.get("/readyz").await.status, 503);
+    arm.store(false, Ordering::SeqCst);
+    writer.post_until_stored(&event("acme", "b")).await;
+    assert_eq!(writer.get("/readyz").await.status, 200);
+    writer.stop().await.unwrap();
+    assert_eq!(sealed_rows(dir.path()).len(), stored + 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,13 +247,14 @@ async fn a_full_queue_refuses_before_anything_is_written() {
     let (_view, watched) = watch::channel(ShardView::default());
     let window = Arc::new(RwLock::new(Window::default()));
     let names = (3, "c/0003".to_owned(), "key".to_owned());
-    let handle = ShardHandle::new(names, window, watched, sender);
-    let first = handle.reserve(SHARD_QUEUE_BYTES_MAX - 10).unwrap();
-    assert_eq!(handle.reserve(11).unwrap_err(), Busy::Full(3));
+    let bounds = QueueBounds { requests: 2, bytes: 100 };
+    let handle = ShardHandle::new(names, window, watched, sender, bounds);
+    let first = handle.reserve(90).unwrap();
+    assert_eq!(handle.reserve(11).unwrap_err(), Busy::Bytes(3, 100));
     let second = handle.reserve(10).unwrap();
-    assert_eq!(handle.reserve(0).unwrap_err(), Busy::Full(3));
+    assert_eq!(handle.reserve(0).unwrap_err(), Busy::Requests(3, 2));
     drop((first, second));
-    handle.reserve(SHARD_QUEUE_BYTES_MAX).unwrap();
+    handle.reserve(100).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -201,12 +297,9 @@ async fn nothing_is_signed_by_a_start_that_is_refused() {
     let note = &files_under(&dir.path().join("sealed"), ".note")[0];
     let copy = behind.path().join(note.strip_prefix(dir.path()).unwrap());
     super::support::write(&copy, &std::fs::read(note).unwrap());
-    match Writer::start_with(config(behind.path()), crate::Seams::default()).await {
-        Err(StartError::Shard { source: RecoveryError::Corrupt(found), .. }) => {
-            assert_eq!(found.check, "signed_size");
-        }
-        other => panic!("another end: {:?}", other.err()),
-    }
+    let writer = Writer::start(behind.path()).await;
+    assert_eq!(writer.corrupt_shard().await.check, "signed_size");
+    assert!(writer.stop().await.is_err());
     assert_eq!(files_under(&behind.path().join("sealed"), ""), [copy]);
     assert_eq!(logs(behind.path()).len(), 1, "the log with the row is untouched");
 }

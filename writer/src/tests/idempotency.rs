@@ -135,3 +135,49 @@ async fn a_partial_request_is_answered_again_with_what_it_refused() {
     writer.stop().await.unwrap();
     assert_eq!(sealed_rows(dir.path()).len(), 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_whose_events_are_all_repeats_stands_for_its_body() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::start(dir.path()).await;
+    writer.post_json(&with_id(ID, "login")).await.json();
+    let key = [("idempotency-key", "again")];
+    let body = with_id(ID, "login").to_string();
+    let first = writer.post_with(&key, body.clone()).await.json();
+    assert_eq!((&first["accepted"], &first["duplicates"]), (&json!(1), &json!(1)));
+    let other = event("acme", "other").to_string();
+    let reused = (422, "idempotency_key_reused".to_owned());
+    assert_eq!(writer.post_with(&key, other.clone()).await.code(), reused);
+    let crashed = tempfile::tempdir().unwrap();
+    super::support::copy_dir(dir.path(), crashed.path());
+    writer.stop().await.unwrap();
+    // From the log, and from the seal.
+    for dir in [crashed.path(), dir.path()] {
+        let writer = Writer::start(dir).await;
+        assert_eq!(writer.post_with(&key, body.clone()).await.json(), first);
+        assert_eq!(writer.post_with(&key, other.clone()).await.code(), reused);
+        writer.stop().await.unwrap();
+        assert_eq!(sealed_rows(dir).len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_bodies_that_race_for_one_key_are_told_for_good() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::start(dir.path()).await;
+    for round in 0..20 {
+        let key = format!("race-{round}");
+        let posts = (0..6).map(|i| {
+            let body = batch().replace("user.login", &format!("body.{}", i % 2));
+            writer.post_keyed("", &key, body)
+        });
+        let answers = futures::future::join_all(posts).await;
+        assert!(answers.iter().any(|answer| answer.status == 200));
+        for answer in answers.iter().filter(|answer| answer.status != 200) {
+            assert_eq!(answer.code(), (422, "idempotency_key_reused".into()));
+            assert!(answer.text.contains("nothing was stored"), "{}", answer.text);
+        }
+    }
+    writer.stop().await.unwrap();
+    assert_eq!(sealed_rows(dir.path()).len(), 20 * 6, "one body a key, whole");
+}

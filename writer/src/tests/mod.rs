@@ -1,8 +1,11 @@
 //! The writer through its door: real HTTP on port 0, real files in a temporary directory.
 
+mod access;
 mod bad_input;
 mod corruption;
+mod crash;
 mod faults;
+mod hostile;
 mod idempotency;
 mod lifecycle;
 mod support;
@@ -134,6 +137,7 @@ async fn flush_waits_for_the_shippers_mark() {
     let dir = tempfile::tempdir().unwrap();
     let writer = Writer::start(dir.path()).await;
     writer.post_json(&event("acme", "a")).await.json();
+    writer.flush("").await.json();
     let late = writer.flush("?wait=shipped&timeout_ms=150").await;
     assert_eq!((late.status, late.json()["code"].clone()), (504, json!("not_shipped_in_time")));
     let vector = late.json()["vector"].clone();

@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use reqwest::header::HeaderMap;
 use sealcast_common::durable::{AppendFile, Durable, RealFiles};
@@ -26,6 +27,14 @@ pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) text: String,
     headers: HeaderMap,
+}
+
+/// Where something is corrupt.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) check: String,
+    pub(super) file: String,
+    pub(super) offset: Option<u64>,
 }
 
 impl Answer {
@@ -54,6 +63,11 @@ pub(super) fn config(dir: &Path) -> Config {
     }
 }
 
+/// No certificates: reading the system's takes longer than most tests.
+fn client() -> reqwest::Client {
+    reqwest::Client::builder().tls_built_in_root_certs(false).build().unwrap()
+}
+
 impl Writer {
     pub(super) async fn start(dir: &Path) -> Writer {
         Writer::start_with(config(dir), Seams::default()).await.unwrap()
@@ -63,7 +77,51 @@ impl Writer {
         let stop = CancellationToken::new();
         let handle = start(config, seams, stop.clone()).await?;
         let base = format!("http://{}", handle.http);
-        Ok(Writer { handle, stop, base, client: reqwest::Client::new() })
+        Ok(Writer { handle, stop, base, client: client() })
+    }
+
+    /// Why acme's shard is corrupt, as a client is told.
+    pub(super) async fn corrupt_shard(&self) -> Found {
+        let refused = self.post_json(&event("acme", "a")).await;
+        assert_eq!(refused.code(), (503, "shard_corrupt".into()), "{}", refused.text);
+        let problem = refused.json();
+        Found {
+            check: problem["check"].as_str().unwrap_or_default().to_owned(),
+            file: problem["file"].as_str().unwrap_or_default().to_owned(),
+            offset: problem["offset"].as_u64(),
+        }
+    }
+
+    /// Asks again until the answer is a success: a shard that comes back by itself.
+    pub(super) async fn post_until_stored(&self, body: &Value) -> Answer {
+        for _ in 0..TRIES {
+            if let Some(answer) = done(self.post_json(body).await).await {
+                return answer;
+            }
+        }
+        panic!("writes do not come back")
+    }
+
+    pub(super) async fn keyed_until_stored(&self, key: &str, body: &Value) -> Answer {
+        for _ in 0..TRIES {
+            if let Some(answer) = done(self.post_keyed("", key, body.to_string()).await).await {
+                return answer;
+            }
+        }
+        panic!("writes do not come back")
+    }
+
+    pub(super) async fn flush_until_sealed(&self) -> Answer {
+        for _ in 0..TRIES {
+            if let Some(answer) = done(self.flush("").await).await {
+                return answer;
+            }
+        }
+        panic!("seals do not come back")
+    }
+
+    pub(super) fn address(&self) -> std::net::SocketAddr {
+        self.handle.http
     }
 
     pub(super) fn node(&self) -> &str {
@@ -157,6 +215,20 @@ impl Writer {
         }
         self.send(request).await
     }
+}
+
+/// A thousand times ten milliseconds.
+const TRIES: usize = 1_000;
+
+/// The answer, if it is a success; a refusal must say that it passes.
+async fn done(answer: Answer) -> Option<Answer> {
+    if answer.status == 200 {
+        return Some(answer);
+    }
+    assert!(answer.status == 503 || answer.status == 507, "{}", answer.text);
+    assert!(!answer.header("retry-after").is_empty());
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    None
 }
 
 pub(super) fn event(tenant: &str, action: &str) -> Value {

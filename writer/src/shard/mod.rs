@@ -1,15 +1,19 @@
-//! The single writer of one shard: queue → group → append → sync → answer, and when to seal.
+//! The single writer of one shard: queue → group → append → sync → answer.
 //!
 //! An async task owns the tail. Files are touched on blocking threads, to which the tail is lent;
 //! so no two of its steps ever overlap, and sealing, which owns its tail, overlaps with appends.
+//! `seals` decides when to seal and makes failed seals again; `reopen` brings a shard back after a
+//! disk failed.
 
-use std::io;
+mod reopen;
+mod seals;
+
 use std::mem;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use sealcast_common::clock::Micros;
-use sealcast_common::limits::SEGMENT_ROWS_MAX;
+use sealcast_common::limits::TAIL_BYTES_MAX;
 use sealcast_common::serve::Health;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
@@ -17,14 +21,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::context::ShardContext;
-use crate::handle::{Answer, AppendError, Command, FlushAnswer, Pending, Poison, ShardView};
-use crate::sealer::{SealError, SealedFile};
+use crate::fault::Fault;
+use crate::handle::{Answer, AppendError, Command, FlushAnswer, Pending, ShardView};
 use crate::stage::{Appended, Group, Refused};
-use crate::tail::ActiveTail;
+use crate::tail::{ActiveTail, AppendFailed};
 use crate::window::Window;
 
-/// A tail this many times over its size waits for the seal before it, and the queue with it.
-const TAIL_OVERGROWN: u64 = 2;
+use reopen::Repair;
+use seals::{SealJob, StalledSeal};
 
 /// When to group and when to seal.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +37,8 @@ pub(crate) struct Pace {
     seal_age: Duration,
     group_bytes: usize,
     group_wait: Duration,
+    /// A shard without service leaves the writer ready.
+    ready_degraded: bool,
 }
 
 impl Pace {
@@ -42,8 +48,18 @@ impl Pace {
             seal_age: Duration::from_millis(config.seal_age_ms),
             group_bytes: config.group_bytes,
             group_wait: Duration::from_millis(config.group_wait_ms),
+            ready_degraded: config.ready_degraded,
         }
     }
+}
+
+/// How a shard begins.
+#[derive(Debug)]
+pub(crate) enum Opening {
+    /// Recovered: the tail, and how many leaves are sealed.
+    Ready(ActiveTail, u64),
+    /// Not now, or not at all.
+    Faulty(Fault),
 }
 
 /// Somebody waits until `target` leaves are sealed.
@@ -55,8 +71,6 @@ struct Waiter {
     answer: oneshot::Sender<FlushAnswer>,
 }
 
-type SealJob = JoinHandle<Result<(SealedFile, Duration), SealError>>;
-
 /// The actor.
 #[derive(Debug)]
 pub(crate) struct Shard {
@@ -65,10 +79,13 @@ pub(crate) struct Shard {
     health: Health,
     window: Arc<RwLock<Window>>,
     view: watch::Sender<ShardView>,
-    /// `None` while lent to a thread, and for ever once poisoned.
+    /// `None` while lent to a thread, and while there is a fault.
     tail: Option<ActiveTail>,
-    poison: Option<Poison>,
+    fault: Option<Fault>,
+    /// How and when the fault may end by itself.
+    repair: Option<Repair>,
     sealing: Option<SealJob>,
+    stalled: Option<StalledSeal>,
     waiters: Vec<Waiter>,
     sealed: u64,
     seals: usize,
@@ -89,40 +106,53 @@ impl Shard {
             window,
             view,
             tail: None,
-            poison: None,
+            fault: None,
+            repair: None,
             sealing: None,
+            stalled: None,
             waiters: Vec::new(),
             sealed: 0,
             seals: 0,
         }
     }
 
+    /// Takes its state from the start, before anybody can ask for it.
+    pub(crate) fn open(&mut self, opening: Opening) {
+        match opening {
+            Opening::Ready(tail, sealed) => {
+                (self.tail, self.sealed) = (Some(tail), sealed);
+                self.publish();
+            }
+            Opening::Faulty(fault) => {
+                let repair = fault.passes().then(|| self.repair_by_recovery());
+                self.give_up(fault, repair);
+            }
+        }
+    }
+
     /// Works until `closing`, then on until the queue is empty and the tail is sealed.
     pub(crate) async fn run(
         mut self,
-        tail: ActiveTail,
-        sealed: u64,
         mut queue: mpsc::Receiver<Command>,
         closing: CancellationToken,
     ) {
-        (self.tail, self.sealed) = (Some(tail), sealed);
-        self.publish();
         let period =
-            (self.pace.seal_age / 4).clamp(Duration::from_millis(10), Duration::from_secs(1));
+            (self.pace.seal_age / 4).clamp(Duration::from_millis(10), Duration::from_millis(500));
         let mut tick = tokio::time::interval(period);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            let overgrown = self.sealing.is_some() && self.tail_bytes_over(TAIL_OVERGROWN);
+            let behind = self.sealing.is_some() && self.is_overgrown() && self.fault.is_none();
             tokio::select! {
                 biased;
                 done = finished(&mut self.sealing) => self.seal_done(done),
-                command = queue.recv(), if !overgrown => match command {
+                command = queue.recv(), if !behind => match command {
                     Some(command) => self.take(command, &mut queue).await,
                     None => break,
                 },
                 () = closing.cancelled(), if !queue.is_closed() => queue.close(),
                 _ = tick.tick() => {}
             }
+            self.repair_if_due().await;
             self.seal_if_due().await;
         }
         self.seal_everything().await;
@@ -164,13 +194,13 @@ impl Shard {
     }
 
     async fn commit(&mut self, group: Vec<Pending>, bytes: usize) {
-        let Some(mut tail) = self.tail.take() else {
-            let poison = self.poison.clone().unwrap_or_default();
+        if let Some(fault) = &self.fault {
             for pending in group {
-                pending.answer(Err(AppendError::Poisoned(poison.clone())));
+                pending.answer(Err(AppendError::Faulty(fault.clone())));
             }
             return;
-        };
+        }
+        let Some(mut tail) = self.tail.take() else { return };
         let (ctx, window) = (Arc::clone(&self.ctx), Arc::clone(&self.window));
         let rows_before = tail.rows().len();
         let requests = group.len();
@@ -187,21 +217,25 @@ impl Shard {
                     sender.send(answer.map_err(AppendError::Refused));
                 }
             }
-            Ok((_, Err(error), senders)) => {
-                self.poison(Poison::of_io("append", &error));
-                let poison = self.poison.clone().unwrap_or_default();
+            Ok((tail, Err(failed), senders)) => {
+                let fault = Fault::of_io(failed.step, &failed.error);
+                let repair = self.repair_by_reopening(tail.acknowledged(failed.rewrite));
+                self.give_up(fault.clone(), Some(repair));
                 for sender in senders {
-                    sender.send(Err(AppendError::Poisoned(poison.clone())));
+                    sender.send(Err(AppendError::Faulty(fault.clone())));
                 }
             }
             // The senders are gone with the thread: the waiting requests see a closed channel.
-            Err(error) => self.poison(Poison::of_panic("append", &error)),
+            Err(error) => self.give_up(Fault::of_panic("append", &error), None),
         }
     }
 
     fn flush(&mut self, answer: oneshot::Sender<FlushAnswer>) {
         let target = self.tail.as_ref().map_or(u64::MAX, ActiveTail::end);
         self.waiters.push(Waiter { target, seals_before: self.seals, answer });
+        if let Some(stalled) = &mut self.stalled {
+            stalled.hurry();
+        }
         self.answer_waiters();
     }
 
@@ -211,102 +245,60 @@ impl Shard {
                 let segments = self.seals - waiter.seals_before;
                 // A receiver that is gone has timed out: nobody waits.
                 let _gone = waiter.answer.send(Ok((segments, self.sealed)));
-            } else if let Some(poison) = &self.poison {
-                let _gone = waiter.answer.send(Err(poison.clone()));
+            } else if self.tail.is_none()
+                && let Some(fault) = &self.fault
+            {
+                let _gone = waiter.answer.send(Err(fault.clone()));
             } else {
                 self.waiters.push(waiter);
             }
         }
     }
 
-    /// The level that every trigger leads to: size, rows, age, or somebody waiting.
-    async fn seal_if_due(&mut self) {
-        let Some(tail) = &self.tail else { return };
-        let Some(oldest) = tail.oldest_row() else { return };
-        let age = self.ctx.clock.monotonic().saturating_sub(oldest);
-        // The cut falls between requests: a log frame is one request, and a request whose rows lay
-        // in two segments would have its key in two seals. So sizes are not rounded to 256 rows.
-        let due = self.tail_bytes_over(1)
-            || tail.rows().len() >= SEGMENT_ROWS_MAX / 4
-            || age >= self.pace.seal_age
-            || !self.waiters.is_empty();
-        if due && self.sealing.is_none() {
-            self.rotate().await;
-        }
+    fn is_overgrown(&self) -> bool {
+        self.tail_bytes_over(seals::TAIL_OVERGROWN)
     }
 
     fn tail_bytes_over(&self, times: u64) -> bool {
         self.tail.as_ref().is_some_and(|tail| tail.bytes() >= times * self.pace.seal_bytes)
     }
 
-    /// Opens the next tail, then seals the old one on a thread of its own.
-    async fn rotate(&mut self) {
-        let Some(mut old) = self.tail.take() else { return };
-        let ctx = Arc::clone(&self.ctx);
-        let rotated = spawn_blocking(move || {
-            old.sync()?;
-            let next = old.next(&ctx)?;
-            Ok::<_, io::Error>((old, next))
-        });
-        match rotated.await {
-            Ok(Ok((old, next))) => {
-                self.tail = Some(next);
-                let ctx = Arc::clone(&self.ctx);
-                self.sealing = Some(spawn_blocking(move || {
-                    let before = ctx.clock.monotonic();
-                    let sealed = old.seal(&ctx)?;
-                    Ok((sealed, ctx.clock.monotonic().saturating_sub(before)))
-                }));
-                self.publish();
-            }
-            Ok(Err(error)) => self.poison(Poison::of_io("next log", &error)),
-            Err(error) => self.poison(Poison::of_panic("next log", &error)),
-        }
-    }
-
-    fn seal_done(&mut self, done: Result<Result<(SealedFile, Duration), SealError>, JoinError>) {
-        self.sealing = None;
-        match done {
-            Ok(Ok((file, took))) => {
-                let name = file.name();
-                self.sealed = name.end();
-                self.seals += 1;
-                crate::metrics::sealed(took, file.bytes());
-                let (shard, seconds) = (self.ctx.shard, took.as_secs_f64());
-                let (start, rows, bytes) = (name.start, name.rows, file.bytes());
-                tracing::info!(shard, start, rows, bytes, seconds, "segment sealed");
-                self.publish();
-                self.answer_waiters();
-            }
-            Ok(Err(error)) => self.poison(Poison::of_seal(&error)),
-            Err(error) => self.poison(Poison::of_panic("seal", &error)),
-        }
-    }
-
-    /// The end: whatever is still unsealed is sealed, one tail after the other.
-    async fn seal_everything(&mut self) {
-        loop {
-            if self.sealing.is_some() {
-                let done = finished(&mut self.sealing).await;
-                self.seal_done(done);
-            }
-            if self.tail.as_ref().is_none_or(|tail| tail.rows().is_empty()) {
-                return;
-            }
-            self.rotate().await;
-        }
-    }
-
-    /// No further event is accepted: what is on disk is known only after a restart has read it.
-    fn poison(&mut self, poison: Poison) {
+    /// No further event is accepted until the fault is over, if it can be.
+    fn give_up(&mut self, fault: Fault, repair: Option<Repair>) {
+        let (shard, state) = (self.ctx.shard, fault.kind.word());
+        tracing::error!(shard, state, cause = fault.cause, "shard stopped taking events");
         self.tail = None;
-        tracing::error!(shard = self.ctx.shard, cause = poison.cause, "shard poisoned");
-        crate::metrics::poisoned();
-        let reason = format!("poisoned: {}; {}", poison.cause, poison.hint());
-        self.health.not_ready(&format!("shard-{:04x}", self.ctx.shard), reason);
-        self.view.send_modify(|view| view.poison = Some(poison.clone()));
-        self.poison.get_or_insert(poison);
+        self.repair = repair;
+        self.state_fault(fault);
+    }
+
+    fn state_fault(&mut self, fault: Fault) {
+        crate::metrics::faulty(self.ctx.shard, true);
+        self.say("shard", &format!("{}: {fault}; {}", fault.kind.word(), fault.kind.hint()));
+        self.view.send_modify(|view| view.fault = Some(fault.clone()));
+        self.fault = Some(fault);
         self.answer_waiters();
+    }
+
+    fn clear_fault(&mut self) {
+        (self.fault, self.repair) = (None, None);
+        crate::metrics::faulty(self.ctx.shard, false);
+        self.health.clear(&self.reason("shard"));
+        tracing::info!(shard = self.ctx.shard, "shard takes events again");
+        self.publish();
+    }
+
+    /// One shard out of service makes the writer unready, unless it was told otherwise.
+    fn say(&self, what: &str, reason: &str) {
+        if self.pace.ready_degraded {
+            self.health.note(&self.reason(what), reason);
+        } else {
+            self.health.not_ready(&self.reason(what), reason);
+        }
+    }
+
+    fn reason(&self, what: &str) -> String {
+        format!("{what}-{:04x}", self.ctx.shard)
     }
 
     fn publish(&self) {
@@ -316,7 +308,8 @@ impl Shard {
         };
         crate::metrics::tail(self.ctx.shard, tail.rows().len(), tail.bytes());
         let (size, root) = (tail.end(), tail.root());
-        self.view.send_replace(ShardView { size, sealed: self.sealed, root, poison: None });
+        let fault = self.fault.clone();
+        self.view.send_replace(ShardView { size, sealed: self.sealed, root, fault });
     }
 }
 
@@ -336,14 +329,16 @@ fn stage_and_append(
     group: Vec<Pending>,
     ctx: &ShardContext,
     window: &RwLock<Window>,
-) -> (io::Result<Staged>, Vec<Answer>) {
+) -> (Result<Staged, AppendFailed>, Vec<Answer>) {
     let now = ctx.clock.now();
     let at = Micros(now.0.max(tail.latest_ingest().0));
     write(window).evict(now);
     let (mut answers, mut senders) = (Vec::new(), Vec::new());
     let mut batch = {
         let window = read(window);
-        let mut staged = Group::new(&window, ctx.log_id, tail.end(), at);
+        // A log without rows is never sealed: keys alone must not make it grow for ever.
+        let keys_of_repeats = tail.bytes() < TAIL_BYTES_MAX;
+        let mut staged = Group::new(&window, ctx.log_id, tail.end(), at, keys_of_repeats);
         for pending in group {
             let (append, sender) = pending.split();
             answers.push(staged.add(append));
@@ -351,12 +346,12 @@ fn stage_and_append(
         }
         staged.finish()
     };
-    if batch.rows.is_empty() {
+    if batch.frames.is_empty() {
         return (Ok(answers), senders);
     }
     let (ids, requests) = (mem::take(&mut batch.ids), batch.requests.clone());
-    if let Err(error) = tail.append(batch, ctx) {
-        return (Err(error), senders);
+    if let Err(failed) = tail.append(batch, ctx) {
+        return (Err(failed), senders);
     }
     let mut window = write(window);
     ids.into_iter().for_each(|(key, remembered)| window.insert_id(key, remembered));
