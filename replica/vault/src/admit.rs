@@ -11,15 +11,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_buffer::Buffer;
 use sealcast_common::catalog::Descriptor;
 use sealcast_common::durable::Durable;
 use sealcast_common::fault::{Corruption, hex};
 use sealcast_common::integrity::{CompactRange, file_hash, range_digest};
 use sealcast_common::segment::{Expectation, Seal, SegmentView, decompress, verify_segment};
 
-use crate::evict::Charge;
-use crate::mmap::map_file;
+use crate::evict::Rights;
+use crate::mmap::{Mapped, map_file};
+use crate::sigbus::MapWatch;
 use crate::snapshot::SegmentEntry;
 
 /// A segment whose mapped bytes have passed every check. SQL accepts nothing else.
@@ -28,9 +28,17 @@ pub struct VerifiedSegment {
     descriptor: Arc<Descriptor>,
     view: SegmentView,
     batches: Vec<RecordBatch>,
+    watch: MapWatch,
 }
 
 impl VerifiedSegment {
+    /// Tells whether all of it could be read so far. Every buffer borrows the file's pages, so what
+    /// was made of them is true only if this is asked afterwards: see
+    /// [`crate::VaultSnapshot::check`].
+    pub fn watch(&self) -> &MapWatch {
+        &self.watch
+    }
+
     /// What the commit says; equal to what the file says.
     pub fn descriptor(&self) -> &Arc<Descriptor> {
         &self.descriptor
@@ -85,7 +93,7 @@ pub(crate) fn admit_object(
     entry: &SegmentEntry,
     object: &[u8],
     paths: &Paths,
-    charge: Arc<Charge>,
+    rights: Rights,
     files: &dyn Durable,
 ) -> Result<VerifiedSegment, Rejected> {
     let raw = unpack(object, &entry.descriptor).map_err(|corruption| {
@@ -97,9 +105,9 @@ pub(crate) fn admit_object(
     let written = files.write_new(&paths.temporary, &raw);
     drop(raw);
     let judged = written
-        .and_then(|()| map_file(&paths.temporary, charge))
+        .and_then(|()| map_file(&paths.temporary, rights))
         .map_err(Rejected::Disk)
-        .and_then(|buffer| judge(buffer, entry).map_err(Rejected::Bytes));
+        .and_then(|mapped| judge(mapped, entry).map_err(Rejected::Bytes));
     match judged {
         Ok(segment) => {
             publish(paths, files)?;
@@ -121,20 +129,20 @@ pub(crate) fn admit_object(
 pub(crate) fn admit_file(
     entry: &SegmentEntry,
     path: &Path,
-    charge: Arc<Charge>,
+    rights: Rights,
     (listed, checked): (bool, bool),
 ) -> Result<VerifiedSegment, Rejected> {
-    let buffer = map_file(path, charge)?;
+    let mapped = map_file(path, rights)?;
     let wanted = &entry.descriptor;
     let intact = listed
-        && buffer.len() as u64 == wanted.bytes
-        && (checked || file_hash(buffer.as_slice()) == wanted.id.hash);
-    let judged = if intact { read(buffer, entry) } else { judge(buffer, entry) };
+        && mapped.buffer.len() as u64 == wanted.bytes
+        && (checked || file_hash(mapped.buffer.as_slice()) == wanted.id.hash);
+    let judged = if intact { read(mapped, entry) } else { judge(mapped, entry) };
     judged.map_err(|corruption| Rejected::Bytes(corruption.in_object(path.display().to_string())))
 }
 
 /// The whole judgement.
-fn judge(buffer: Buffer, entry: &SegmentEntry) -> Result<VerifiedSegment, Corruption> {
+fn judge(mapped: Mapped, entry: &SegmentEntry) -> Result<VerifiedSegment, Corruption> {
     let wanted = &entry.descriptor;
     let expect = Expectation {
         file_hash: Some(wanted.id.hash.to_vec()),
@@ -145,16 +153,33 @@ fn judge(buffer: Buffer, entry: &SegmentEntry) -> Result<VerifiedSegment, Corrup
         frontier: None,
         root_after: Some(wanted.root_after),
     };
-    let (view, batches) = verify_segment(buffer, &expect)?;
+    let Mapped { buffer, watch } = mapped;
+    let judged = verify_segment(buffer, &expect);
+    // Zeros in the place of what could not be read are no finding about the bytes.
+    check_read(&watch)?;
+    let (view, batches) = judged?;
     judge_lineage(view.seal(), entry)?;
-    Ok(VerifiedSegment { descriptor: Arc::clone(wanted), view, batches })
+    Ok(VerifiedSegment { descriptor: Arc::clone(wanted), view, batches, watch })
 }
 
 /// Bytes that are known to have been judged: parsed and decoded, Arrow's validation included.
-fn read(buffer: Buffer, entry: &SegmentEntry) -> Result<VerifiedSegment, Corruption> {
-    let view = SegmentView::parse(buffer)?;
-    let batches = view.decode()?;
-    Ok(VerifiedSegment { descriptor: Arc::clone(&entry.descriptor), view, batches })
+fn read(mapped: Mapped, entry: &SegmentEntry) -> Result<VerifiedSegment, Corruption> {
+    let Mapped { buffer, watch } = mapped;
+    let decoded = SegmentView::parse(buffer).and_then(|view| Ok((view.decode()?, view)));
+    check_read(&watch)?;
+    let (batches, view) = decoded?;
+    Ok(VerifiedSegment { descriptor: Arc::clone(&entry.descriptor), view, batches, watch })
+}
+
+/// An error if a page that was asked for could not be read.
+pub(crate) fn check_read(watch: &MapWatch) -> Result<(), Corruption> {
+    match watch.fault() {
+        Some(offset) => {
+            let found = "a page that the disk does not give: the file was cut or the disk failed";
+            Err(Corruption::new("mapping", offset, "every mapped page", found))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The file against the signed commit and against its predecessor in the shard. A root stands for

@@ -62,18 +62,21 @@ impl Core {
         let absent = absent.filter(|entry| entry.state() == SegmentState::Absent);
         let mut absent: Vec<_> = absent.map(Arc::clone).collect();
         absent.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.descriptor.sealed_at));
-        let fits =
-            absent.into_iter().take_while(|entry| self.cache.has_room(entry.descriptor.bytes));
+        // What is on its way is not charged yet, so the room is counted here.
+        let mut room = self.cache.room();
+        let fits = absent.into_iter().take_while(|entry| {
+            let left = room.checked_sub(entry.descriptor.bytes);
+            room = left.unwrap_or(room);
+            left.is_some()
+        });
         let fetched = futures::stream::iter(fits);
         let fetched = fetched.map(|entry| async move { self.cache.open_entry(&entry).await });
         let mut fetched = std::pin::pin!(fetched.buffer_unordered(self.config.fetch_parallel));
         while let Some(result) = fetched.next().await {
             match result {
                 Ok(_) | Err(OpenError::Quarantined { .. }) => {}
-                Err(error) => {
-                    tracing::debug!(%error, "prefetch put off");
-                    return;
-                }
+                // One that cannot be had now says nothing about the next: all get their turn.
+                Err(error) => tracing::debug!(%error, "prefetch put off"),
             }
         }
     }

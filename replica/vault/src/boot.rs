@@ -12,6 +12,7 @@ use object_store::path::Path as Key;
 use sealcast_common::bucket::Store;
 use sealcast_common::catalog::names::{STORE_KEY, commit_key, head_key, snapshot_leaf_key};
 use sealcast_common::catalog::{Catalog, CommitRecord, SnapshotRoot, decode_leaf};
+use sealcast_common::checked;
 use sealcast_common::fault::{Corruption, hex, unhex};
 use sealcast_common::limits::{COMMIT_BYTES_MAX, SINGLE_PUT_BYTES_MAX};
 use sealcast_common::wire::{HeadFile, StoreFile};
@@ -89,7 +90,7 @@ async fn store_id(store: &Store) -> Result<[u8; 16], Trouble> {
         return Err(bad("no such object; has a shipper written here?").into());
     };
     let file: StoreFile =
-        serde_json::from_slice(&bytes).map_err(|error| bad(&error.to_string()))?;
+        checked::parse("store_file", &bytes).map_err(|found| found.in_object(STORE_KEY))?;
     let id = unhex(&file.store_id).filter(|_| file.format == 1);
     Ok(id.ok_or_else(|| bad("others"))?)
 }
@@ -101,7 +102,10 @@ async fn from_snapshot(
 ) -> Result<Option<Catalog>, Trouble> {
     // The head is only a hint: one that cannot be read is as good as none.
     let head = get(store, &head_key(stream), SMALL_BYTES_MAX).await?;
-    let head: Option<HeadFile> = head.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let head = head.and_then(|bytes| {
+        let head = checked::parse::<HeadFile>("head", &bytes);
+        head.inspect_err(|finding| tracing::warn!(stream, %finding, "head passed over")).ok()
+    });
     let Some(key) = head.and_then(|head| head.snapshot) else { return Ok(None) };
     let Some(object) = get(store, &key, SINGLE_PUT_BYTES_MAX).await? else {
         let missing = Corruption::new("snapshot", None, "an object", "none");

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use sealcast_common::bucket::Store;
@@ -15,16 +16,20 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::VaultConfig;
-use crate::admit::{Paths, Rejected, VerifiedSegment, admit_file, admit_object};
+use crate::admit::{Paths, Rejected, VerifiedSegment, admit_file, admit_object, check_read};
 use crate::error::{OpenError, VaultError};
-use crate::evict::{Charge, Shelf, forget_file};
+use crate::evict::{Charge, Rights, Shelf, forget_file};
 use crate::fetch::fetch_object;
 use crate::quarantine::Quarantine;
+use crate::sigbus::MapWatch;
 use crate::snapshot::{Place, SegmentEntry};
 use crate::verified::VerifiedIndex;
 
 /// Maps at most, whatever the system allows.
 const MAPS_MAX: usize = 16_384;
+/// How long an opening waits for one of them when queries hold all.
+const MAPS_WAIT: Duration = Duration::from_secs(5);
+const MAPS_LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Everything local, shared by all snapshots.
 #[derive(Debug)]
@@ -44,6 +49,8 @@ pub(crate) struct Cache {
     judges: Semaphore,
     temporaries: AtomicU64,
     pub(crate) maps_max: usize,
+    /// One permit a map, held until it is unmapped.
+    pub(crate) maps: Arc<Semaphore>,
     /// Flights outlive the queries that began them.
     pub(crate) flights: TaskTracker,
 }
@@ -64,6 +71,7 @@ impl Cache {
             VerifiedIndex::open(&config.dir, &*seams.files, |name| found.contains_key(name))
                 .map_err(VaultError::folder(&config.dir))?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let maps_max = maps_max();
         Ok(Cache {
             segments,
             bad,
@@ -78,16 +86,19 @@ impl Cache {
             fetches: Semaphore::new(config.fetch_parallel),
             judges: Semaphore::new(cores),
             temporaries: AtomicU64::new(0),
-            maps_max: maps_max(),
+            maps_max,
+            maps: Arc::new(Semaphore::new(maps_max)),
             flights: TaskTracker::new(),
         })
     }
 
     /// A new entry takes the file that was found for it, if there is one.
     pub(crate) fn adopt(&self, entry: &Arc<SegmentEntry>) {
-        if self.found.lock().remove(&local_name(entry)).is_none() {
+        let mut found = self.found.lock();
+        if found.is_empty() || found.remove(&local_name(entry)).is_none() {
             return;
         }
+        drop(found);
         let charge = Charge::take(&self.account, entry.descriptor.bytes);
         let mut shelf = self.shelf.lock();
         let mut slot = entry.slot.lock();
@@ -131,9 +142,58 @@ impl Cache {
     fn opened(&self, entry: &Arc<SegmentEntry>) -> Option<Arc<VerifiedSegment>> {
         let mut shelf = self.shelf.lock();
         let open = entry.slot.lock().open.upgrade()?;
+        if open.watch().fault().is_some() {
+            // Not as good as thought: the file is compared as a whole before it is used again.
+            shelf.close(entry);
+            entry.slot.lock().doubt();
+            return None;
+        }
         entry.slot.lock().idle = Some(Arc::clone(&open));
         shelf.touch(entry);
         Some(open)
+    }
+
+    /// An error if a page that was read through `watch` could not be loaded. Then the file is judged
+    /// at once: kept as evidence and fetched again, if it is bad.
+    pub(crate) fn check(
+        self: &Arc<Self>,
+        entry: &Arc<SegmentEntry>,
+        watch: &MapWatch,
+    ) -> Result<(), OpenError> {
+        let Err(corruption) = check_read(watch) else { return Ok(()) };
+        let corruption = corruption.in_object(local_name(entry));
+        let offset = corruption.offset;
+        tracing::warn!(segment = entry.name(), offset, "mapped page lost");
+        metrics::counter!("sealcast_replica_lost_pages_total").increment(1);
+        entry.slot.lock().checked = false;
+        let (cache, ours) = (Arc::clone(self), Arc::clone(entry));
+        self.flights.spawn(async move {
+            // What comes of it is logged, and seen by the next who opens it.
+            let _judged = cache.open_entry(&ours).await;
+        });
+        Err(OpenError::Quarantined { segment: entry.name(), corruption: Box::new(corruption) })
+    }
+
+    /// The right to one more map. Idle ones give way; when queries hold all, this waits a little.
+    async fn map_rights(
+        &self,
+        entry: &Arc<SegmentEntry>,
+        charge: Arc<Charge>,
+    ) -> Result<Rights, OpenError> {
+        let start = self.seams.clock.monotonic();
+        loop {
+            if let Ok(permit) = Arc::clone(&self.maps).try_acquire_owned() {
+                return Ok(Rights { _charge: charge, _map: permit });
+            }
+            self.shelf.lock().close_one();
+            if self.maps.available_permits() > 0 {
+                continue;
+            }
+            if self.seams.clock.monotonic().saturating_sub(start) >= MAPS_WAIT {
+                return Err(OpenError::Maps { segment: entry.name(), max: self.maps_max });
+            }
+            tokio::time::sleep(MAPS_LOOK_EVERY).await;
+        }
     }
 
     async fn open_alone(
@@ -143,7 +203,8 @@ impl Cache {
         self.quarantine.refuse_until_due(entry)?;
         let charge = entry.slot.lock().charge.clone();
         if let Some(charge) = charge {
-            match self.judge_local(entry, charge).await {
+            let rights = self.map_rights(entry, charge).await?;
+            match self.judge_local(entry, rights).await {
                 Ok(segment) => return Ok(self.keep(entry, segment, None)),
                 Err(Rejected::Bytes(corruption)) => self.drop_local(entry, Some(&corruption)),
                 Err(Rejected::Disk(error)) if error.kind() == io::ErrorKind::NotFound => {
@@ -155,9 +216,10 @@ impl Cache {
                 }
             }
         }
-        entry.slot.lock().state = Place::Fetching;
         let charge = self.reserve(entry.descriptor.bytes);
-        let error = match self.fetch(entry, Arc::clone(&charge)).await {
+        let rights = self.map_rights(entry, Arc::clone(&charge)).await?;
+        entry.slot.lock().state = Place::Fetching;
+        let error = match self.fetch(entry, rights).await {
             Ok(segment) => return Ok(self.keep(entry, segment, Some(charge))),
             Err(Rejected::Bytes(corruption)) => {
                 self.quarantine.add(entry, &corruption);
@@ -176,19 +238,19 @@ impl Cache {
     async fn judge_local(
         self: &Arc<Self>,
         entry: &Arc<SegmentEntry>,
-        charge: Arc<Charge>,
+        rights: Rights,
     ) -> Result<VerifiedSegment, Rejected> {
         let name = local_name(entry);
         let path = self.segments.join(&name);
         let known = (self.verified.holds(&name), entry.slot.lock().checked);
         let ours = Arc::clone(entry);
-        self.judging(move || admit_file(&ours, &path, charge, known)).await
+        self.judging(move || admit_file(&ours, &path, rights, known)).await
     }
 
     async fn fetch(
         self: &Arc<Self>,
         entry: &Arc<SegmentEntry>,
-        charge: Arc<Charge>,
+        rights: Rights,
     ) -> Result<VerifiedSegment, Rejected> {
         // The permit lasts until the bytes are judged: it bounds the objects in memory as well.
         let _permit = self.fetches.acquire().await;
@@ -208,7 +270,7 @@ impl Cache {
         let segment = self
             .judging(move || {
                 let files = &*cache.seams.files;
-                let segment = admit_object(&ours, &object, &paths, charge, files)?;
+                let segment = admit_object(&ours, &object, &paths, rights, files)?;
                 cache.verified.add(&name);
                 Ok(segment)
             })
@@ -266,6 +328,11 @@ impl Cache {
         shelf.touch(entry);
         shelf.trim_open(self.maps_max);
         metrics::gauge!("sealcast_replica_maps").set(shelf.open_count() as f64);
+        drop(shelf);
+        if is_new {
+            // Several that arrived at the same time had nothing to evict but each other.
+            self.make_room(0);
+        }
         metrics::gauge!("sealcast_replica_cache_bytes").set(self.used_bytes() as f64);
         segment
     }
@@ -319,9 +386,9 @@ impl Cache {
         }
     }
 
-    /// Whether `bytes` more fit without evicting anything.
-    pub(crate) fn has_room(&self, bytes: u64) -> bool {
-        self.used_bytes().saturating_add(bytes) <= self.budget
+    /// Bytes that fit without evicting anything.
+    pub(crate) fn room(&self) -> u64 {
+        self.budget.saturating_sub(self.used_bytes())
     }
 
     pub(crate) fn used_bytes(&self) -> u64 {

@@ -75,6 +75,16 @@ pub enum OpenError {
         /// The system's word.
         reason: String,
     },
+    /// Queries hold as many maps as there may be.
+    #[error(
+        "segment {segment} cannot be mapped: running queries hold all {max} maps; retry later, or raise vm.max_map_count"
+    )]
+    Maps {
+        /// `<shard>/<name>`.
+        segment: String,
+        /// A quarter of what the system allows, at most 16,384.
+        max: usize,
+    },
 }
 
 impl OpenError {
@@ -83,7 +93,8 @@ impl OpenError {
         match self {
             OpenError::Quarantined { segment, .. }
             | OpenError::Unavailable { segment, .. }
-            | OpenError::Local { segment, .. } => segment,
+            | OpenError::Local { segment, .. }
+            | OpenError::Maps { segment, .. } => segment,
         }
     }
 

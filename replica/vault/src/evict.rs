@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit};
 
 use crate::snapshot::{Place, SegmentEntry};
 
@@ -30,6 +30,15 @@ impl Drop for Charge {
     fn drop(&mut self) {
         self.account.fetch_sub(self.bytes, Ordering::Relaxed);
     }
+}
+
+/// What a map holds of the two budgets, until it is unmapped.
+#[derive(Debug)]
+pub(crate) struct Rights {
+    /// Bytes on the disk.
+    pub(crate) _charge: Arc<Charge>,
+    /// One of the process's maps.
+    pub(crate) _map: OwnedSemaphorePermit,
 }
 
 /// Local segments in order of arrival, and open ones in order of last use.
@@ -65,7 +74,8 @@ impl Shelf {
         self.open.insert(self.ticks, Arc::clone(entry));
     }
 
-    fn close(&mut self, entry: &Arc<SegmentEntry>) {
+    /// Nothing keeps it open any more except those who hold it.
+    pub(crate) fn close(&mut self, entry: &Arc<SegmentEntry>) {
         let mut slot = entry.slot.lock();
         self.open.remove(&slot.tick);
         slot.idle = None;
@@ -74,6 +84,11 @@ impl Shelf {
     /// Maps that are held open.
     pub(crate) fn open_count(&self) -> usize {
         self.open.len()
+    }
+
+    /// Closes the longest unused one, if all are not held.
+    pub(crate) fn close_one(&mut self) {
+        self.trim_open(self.open.len().saturating_sub(1));
     }
 
     /// Closes the longest unused ones until at most `max` are open; what a query holds stays.

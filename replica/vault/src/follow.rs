@@ -34,6 +34,9 @@ const WINDOW_MAX: u64 = 32;
 /// Between two looks at our own position, a store that was emptied or put back passes for one
 /// that has nothing new. Shorter than any staleness that is tolerated.
 const RECHECK_EVERY: Duration = Duration::from_secs(25);
+/// While hints arrive: the shipper that sends them looks at its last commit every minute itself.
+/// With [`Follower::hinted_wait`] this stays below 2,880 requests a day.
+const RECHECK_HINTED: Duration = Duration::from_secs(300);
 /// … and so many idle probes at most.
 const RECHECK_PROBES: u32 = 16;
 /// Attempts to fetch a new segment before the commit is published without it.
@@ -110,9 +113,7 @@ impl Follower {
                 () = board.hinted.notified(), if has_room => {}
                 () = &mut timer, if has_room => {}
             }
-            let stepped = stop.run_until_cancelled(self.step(&stop)).await;
-            let Some(stepped) = stepped else { break };
-            let wait = self.conclude(stepped);
+            let Some(wait) = self.turn(&stop).await else { break };
             timer.set(tokio::time::sleep(wait));
         }
         if self.board.notes.lock().booted && self.last().0 != self.saved_seq {
@@ -120,7 +121,13 @@ impl Follower {
         }
     }
 
-    /// One look at the log. True: its end was reached. Cancelled anywhere, it has done a part.
+    /// One look at the log; answers how long to wait until the next, `None` when stopped.
+    pub(crate) async fn turn(&mut self, stop: &CancellationToken) -> Option<Duration> {
+        let stepped = stop.run_until_cancelled(self.step(stop)).await?;
+        Some(self.conclude(stepped))
+    }
+
+    /// See [`Follower::turn`]. True: its end was reached. Cancelled anywhere, it has done a part.
     async fn step(&mut self, stop: &CancellationToken) -> Result<bool, Trouble> {
         if self.catalog.is_none() {
             self.catalog = Some(self.first_catalog().await?);
@@ -244,7 +251,8 @@ impl Follower {
             return Err(Trouble::Fork(finding.in_object(commit_key(&self.stream, seq + 1))));
         }
         let booted = self.board.notes.lock().booted;
-        let recent = |at| asked_at.saturating_sub(at) < RECHECK_EVERY;
+        let every = if self.board.is_hinted() { RECHECK_HINTED } else { RECHECK_EVERY };
+        let recent = |at| asked_at.saturating_sub(at) < every;
         self.idle_probes = if was_idle { self.idle_probes + 1 } else { 0 };
         let recent = self.confirmed_at.is_some_and(recent);
         if !booted || !recent || self.idle_probes >= RECHECK_PROBES {
@@ -335,6 +343,10 @@ impl Follower {
             Some(Trouble::Store(error)) => (None, Some(error)),
             Some(Trouble::Bytes(finding)) => {
                 self.publish_readable_part();
+                if self.last().0 == 0 {
+                    // Nothing rests on the store's identity yet: it is read again, too.
+                    self.catalog = None;
+                }
                 (Some(finding), None)
             }
             Some(Trouble::Fork(finding)) => {
@@ -382,11 +394,11 @@ impl Follower {
         }
     }
 
-    /// 20 % around the setting, so that replicas do not probe in step.
+    /// Up to 30 % above the setting, so that replicas do not probe in step.
     fn hinted_wait(&self) -> Duration {
         let mut byte = [0];
         self.core.seams.random.fill(&mut byte);
-        let share = 80 + u64::from(byte[0]) * 40 / 255;
+        let share = 100 + u64::from(byte[0]) * 30 / 255;
         Duration::from_millis(self.core.config.hinted_poll_ms * share / 100)
     }
 

@@ -1,5 +1,6 @@
 //! Server-sent events of a shipper: they only shorten the wait until the next probe.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,12 +16,21 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 /// No hint is longer.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
+/// What a shipper with tokens, or with a certificate of its own, asks for.
+#[derive(Clone, Debug, Default)]
+pub struct HintPeer {
+    /// File with the token, one line; read for every connection, so that it can be replaced.
+    pub token_file: Option<PathBuf>,
+    /// Certificates (PEM) that are believed beside the system's.
+    pub ca: Option<PathBuf>,
+}
+
 /// Listens for ever; to be cancelled.
-pub(crate) async fn listen(base: String, stream: String, board: Arc<Board>) {
+pub(crate) async fn listen(base: String, stream: String, board: Arc<Board>, peer: HintPeer) {
     let url = format!("{}/v1/streams/{stream}/events", base.trim_end_matches('/'));
     let mut wait = RETRY_MIN;
     loop {
-        match listen_once(&url, &stream, &board).await {
+        match listen_once(&url, &stream, &board, &peer).await {
             Ok(()) => wait = RETRY_MIN,
             Err(error) => {
                 tracing::debug!(url, %error, "no hints");
@@ -49,12 +59,32 @@ impl Drop for Alive<'_> {
     }
 }
 
-async fn listen_once(url: &str, stream: &str, board: &Board) -> Result<(), reqwest::Error> {
-    let client = reqwest::Client::builder()
-        .connect_timeout(Duration::from_secs(5))
-        .read_timeout(SILENCE)
-        .build()?;
-    let request = client.get(url).header("accept", "text/event-stream");
+/// Why there are no hints now.
+#[derive(Debug, thiserror::Error)]
+enum NoHints {
+    #[error(transparent)]
+    Http(#[from] reqwest::Error),
+    #[error("peer file cannot be read: {0}")]
+    Peer(#[from] std::io::Error),
+}
+
+async fn listen_once(
+    url: &str,
+    stream: &str,
+    board: &Board,
+    peer: &HintPeer,
+) -> Result<(), NoHints> {
+    let mut builder =
+        reqwest::Client::builder().connect_timeout(Duration::from_secs(5)).read_timeout(SILENCE);
+    if let Some(ca) = &peer.ca {
+        for certificate in reqwest::Certificate::from_pem_bundle(&std::fs::read(ca)?)? {
+            builder = builder.add_root_certificate(certificate);
+        }
+    }
+    let mut request = builder.build()?.get(url).header("accept", "text/event-stream");
+    if let Some(file) = &peer.token_file {
+        request = request.bearer_auth(std::fs::read_to_string(file)?.trim());
+    }
     let mut answer = request.send().await?.error_for_status()?;
     let _alive = Alive::new(board);
     // Whatever was committed while nobody listened is found by a probe now.

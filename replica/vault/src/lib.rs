@@ -5,7 +5,7 @@
 //! ```
 //! Reading order: `snapshot` (what queries see), `follow` and `boot` (the log → the catalog),
 //! `cache` (absent → fetched → judged → mapped → evicted), `admit` (the only maker of a
-//! [`VerifiedSegment`]), `mmap`, `evict`, `quarantine`, `position` (what survives a restart),
+//! [`VerifiedSegment`]), `mmap`, `sigbus`, `evict`, `quarantine`, `position` (what survives a restart),
 //! `hints`, `background`, `status`. It knows nothing of SQL.
 //!
 //! Truth is `GET log/<n+1>`; hints only shorten the wait, and nothing lists after boot.
@@ -23,6 +23,7 @@ mod mmap;
 mod position;
 mod publish;
 mod quarantine;
+mod sigbus;
 mod snapshot;
 mod status;
 mod verified;
@@ -34,6 +35,8 @@ mod tests;
 
 pub use admit::VerifiedSegment;
 pub use error::{OpenError, VaultError};
+pub use hints::HintPeer;
+pub use sigbus::MapWatch;
 pub use snapshot::{SegmentEntry, SegmentState, VaultSnapshot};
 pub use status::{Lag, QuarantineStatus, StreamStatus, VaultStatus};
 
@@ -59,6 +62,8 @@ pub struct VaultConfig {
     pub streams: Vec<String>,
     /// Base URLs of shippers, for hints.
     pub hints: Vec<String>,
+    /// What is shown to shippers, and whose certificates are believed.
+    pub peer: HintPeer,
     /// Wait between two probes after activity, milliseconds.
     pub poll_min_ms: u64,
     /// Longest wait between two probes without hints, milliseconds.
@@ -78,6 +83,7 @@ impl Default for VaultConfig {
             cache_bytes: 16 * 1024 * 1024 * 1024,
             streams: Vec::new(),
             hints: Vec::new(),
+            peer: HintPeer::default(),
             poll_min_ms: 500,
             poll_max_ms: 5_000,
             hinted_poll_ms: 30_000,
@@ -88,7 +94,8 @@ impl Default for VaultConfig {
 }
 
 impl VaultConfig {
-    fn check(&self) -> Result<(), VaultError> {
+    /// Every setting is in its range.
+    pub fn check(&self) -> Result<(), VaultError> {
         let refuse = |setting, found: String, expected| {
             Err(VaultError::Setting { setting, found, expected })
         };

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use sealcast_common::catalog::{Catalog, SnapshotRoot, decode_leaf, encode_leaves};
 use sealcast_common::cbor::{Reader, Writer};
+use sealcast_common::checked;
 use sealcast_common::durable::Durable;
 use sealcast_common::fault::{Corruption, hex, unhex};
 use sealcast_common::integrity::file_hash;
@@ -71,7 +72,8 @@ impl StreamFiles {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => return Err(error),
             };
-            let parsed: PositionFile = serde_json::from_slice(&bytes)?;
+            let parsed: PositionFile =
+                checked::parse("position_file", &bytes).map_err(io::Error::other)?;
             let hash = unhex(&parsed.hash).ok_or_else(|| io::Error::other("no hash in it"))?;
             Ok(Some(Position { seq: parsed.seq, hash }))
         };
@@ -86,7 +88,7 @@ impl StreamFiles {
             hash: hex(&catalog.hash),
         };
         self.files.replace(&self.path("position", "commit"), object)?;
-        self.files.replace(&self.path("position", "json"), &serde_json::to_vec(&position)?)
+        self.files.replace(&self.path("position", "json"), &checked::to_text(&position))
     }
 
     /// The catalog as last saved; damage is a finding, and the store has it all again.

@@ -256,7 +256,8 @@ impl Core {
         let follower = Follower::new(Arc::clone(self), stream, position);
         tasks.spawn(follower.run(stop.clone()));
         for base in &self.config.hints {
-            let listening = hints::listen(base.clone(), stream.to_owned(), self.board(stream));
+            let (stream, peer) = (stream.to_owned(), self.config.peer.clone());
+            let listening = hints::listen(base.clone(), stream.clone(), self.board(&stream), peer);
             let stop = stop.clone();
             tasks.spawn(async move {
                 let _stopped = stop.run_until_cancelled(listening).await;

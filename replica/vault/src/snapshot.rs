@@ -19,6 +19,7 @@ use crate::cache::Cache;
 use crate::error::OpenError;
 use crate::evict::Charge;
 use crate::publish::Boards;
+use crate::sigbus::MapWatch;
 use crate::status::{Board, Lag};
 
 /// Where a segment is.
@@ -85,6 +86,13 @@ pub(crate) enum Place {
 }
 
 impl Slot {
+    /// A page of the open map was lost: neither the map nor the file is believed any more.
+    pub(crate) fn doubt(&mut self) {
+        self.open = Weak::new();
+        self.idle = None;
+        self.checked = false;
+    }
+
     /// Held by somebody else than the list of idle ones.
     pub(crate) fn is_held(&self) -> bool {
         self.open.strong_count() > usize::from(self.idle.is_some())
@@ -202,6 +210,13 @@ impl VaultSnapshot {
             entry.visited.store(true, Ordering::Relaxed);
         }
         self.cache.open_entry(entry).await
+    }
+
+    /// An error that names the segment if a page read through `watch` was lost: whatever was made
+    /// of the segment's buffers may be wrong. To be asked after reading and before believing; the
+    /// file is judged again at once.
+    pub fn check(&self, entry: &Arc<SegmentEntry>, watch: &MapWatch) -> Result<(), OpenError> {
+        self.cache.check(entry, watch)
     }
 
     /// Whether every followed stream has been read at least once, here or in an earlier life. Before

@@ -270,7 +270,7 @@ async fn a_full_disk_is_an_error_and_not_a_finding() {
 }
 
 /// Reads every row, so that every page is touched.
-fn check_rows(batches: &[RecordBatch]) -> u64 {
+pub(super) fn check_rows(batches: &[RecordBatch]) -> u64 {
     let mut rows = 0;
     for batch in batches {
         let columns = EventColumns::new(batch).unwrap();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::response::sse::{Event, Sse};
 use futures::StreamExt as _;
 use sealcast_common::catalog::names::{commit_key, head_key};
+use sealcast_common::checked;
 use sealcast_common::clock::ManualClock;
 use sealcast_common::seams::Seams;
 use sealcast_common::wire::{HeadFile, StreamHint, Token};
@@ -106,7 +107,7 @@ async fn a_rotten_snapshot_or_head_only_costs_a_replay() {
     shipper.ship(0, 5).await;
     shipper.snapshot().await;
     let head = place.store.get(&head_key(STREAM)).await.unwrap().unwrap();
-    let head: HeadFile = serde_json::from_slice(&head).unwrap();
+    let head: HeadFile = checked::parse("head", &head).unwrap();
     for (i, rot) in [head.snapshot.unwrap(), head_key(STREAM)].into_iter().enumerate() {
         place.layer.heal();
         place.layer.flip(&rot, 0).await;

@@ -1,6 +1,9 @@
 //! The vault over a local store: what arrives, what is refused, what survives.
 
 mod bytes;
+mod crowd;
+mod faults;
+mod idle;
 mod keep;
 mod log;
 
@@ -42,11 +45,16 @@ impl Node {
     }
 
     async fn with_seams(config: VaultConfig, store: Store, seams: Seams) -> Node {
-        let vault = Vault::open(config, store, seams).await.unwrap();
+        Node::try_start(config, store, seams).await.unwrap()
+    }
+
+    /// `None` if it does not open.
+    async fn try_start(config: VaultConfig, store: Store, seams: Seams) -> Option<Node> {
+        let vault = Vault::open(config, store, seams).await.ok()?;
         let stop = CancellationToken::new();
         let (ours, stopped) = (vault.clone(), stop.clone());
         let task = tokio::spawn(async move { ours.run(stopped).await });
-        Node { vault, stop, task }
+        Some(Node { vault, stop, task })
     }
 
     /// As SIGTERM does.
@@ -120,7 +128,10 @@ struct Place {
 
 impl Place {
     fn new() -> Place {
-        let dir = tempfile::tempdir().unwrap();
+        // In memory where there is such a folder: hundreds of vaults, each with its syncs.
+        let memory = Path::new("/dev/shm");
+        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        let dir = dir.unwrap();
         let (store, layer) = Layer::over(&dir.path().join("store"));
         Place { dir, store, layer }
     }
