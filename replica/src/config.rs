@@ -1,9 +1,11 @@
 //! The replica's settings: defaults, then `[replica]` of the file, then environment and flags.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sealcast_common::limits::WAIT_MS_MAX;
-use sealcast_vault::VaultConfig;
+use sealcast_common::serve::access::{AccessArgs, AccessConfig};
+use sealcast_common::serve::{ConfigError, load_section};
+use sealcast_vault::{HintPeer, VaultConfig, VaultError};
 use serde::{Deserialize, Serialize};
 
 /// What flags and environment state.
@@ -46,6 +48,10 @@ pub struct Args {
     #[arg(long, env = "SEALCAST_REPLICA_TIMEOUT_MS", value_name = "MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// Memory of one query, bytes; beyond it its operators spill [default: 536870912]
+    #[arg(long, env = "SEALCAST_REPLICA_QUERY_MEMORY_BYTES", value_name = "BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query_memory_bytes: Option<usize>,
     /// Queries that run at the same time [default: 16]
     #[arg(long, env = "SEALCAST_REPLICA_MAX_CONCURRENT", value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,10 +60,14 @@ pub struct Args {
     #[arg(long, env = "SEALCAST_REPLICA_DRAIN_MS", value_name = "MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drain_ms: Option<u64>,
+    /// Section `[access]`.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub access: AccessArgs,
 }
 
 /// The settings in force.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Folder of the local copy and of spilled queries, for this process alone.
@@ -86,6 +96,8 @@ pub struct Config {
     pub max_staleness_ms: u64,
     /// Memory of all running queries, bytes; beyond it they spill.
     pub memory_bytes: usize,
+    /// Memory of one query, bytes; beyond it its operators spill.
+    pub query_memory_bytes: usize,
     /// Bytes spilled at the same time.
     pub spill_bytes: u64,
     /// Partitions of one query; 0: the number of cores.
@@ -96,16 +108,27 @@ pub struct Config {
     pub wait_ms: u64,
     /// Rows of one answer; absent: no limit.
     pub max_rows: Option<u64>,
+    /// Bytes of one answer before compression; absent: no limit.
+    pub max_result_bytes: Option<u64>,
+    /// Bytes of columns that one query reads; absent: no limit.
+    pub max_scan_bytes: Option<u64>,
     /// Queries that run at the same time.
     pub max_concurrent: usize,
     /// Queries that wait for their turn.
     pub max_queued: usize,
+    /// Queries of one token that run at the same time.
+    pub token_concurrent: usize,
+    /// Queries of one token that wait for their turn.
+    pub token_queued: usize,
     /// Longest wait for a turn, milliseconds.
     pub queue_ms: u64,
     /// After SIGTERM, serving goes on for so long, for load balancers to notice, milliseconds.
     pub drain_delay_ms: u64,
     /// Longest wait for running queries after that, milliseconds.
     pub drain_ms: u64,
+    /// Section `[access]`.
+    #[serde(skip)]
+    pub access: AccessConfig,
 }
 
 impl Default for Config {
@@ -125,16 +148,22 @@ impl Default for Config {
             fetch_parallel: vault.fetch_parallel,
             max_staleness_ms: vault.max_staleness_ms,
             memory_bytes: 1024 * 1024 * 1024,
+            query_memory_bytes: 512 * 1024 * 1024,
             spill_bytes: 16 * 1024 * 1024 * 1024,
             partitions: 0,
             timeout_ms: 30_000,
             wait_ms: 10_000,
             max_rows: None,
+            max_result_bytes: None,
+            max_scan_bytes: None,
             max_concurrent: 16,
             max_queued: 64,
+            token_concurrent: 8,
+            token_queued: 32,
             queue_ms: 5_000,
             drain_delay_ms: 500,
             drain_ms: 10_000,
+            access: AccessConfig::default(),
         }
     }
 }
@@ -152,14 +181,24 @@ pub struct SettingError {
 }
 
 impl Config {
-    /// Checks ranges. The vault checks its own part.
+    /// Defaults, then `[replica]` and `[access]` of `file`, then `args`.
+    pub fn load(file: Option<&Path>, args: &Args) -> Result<Self, ConfigError> {
+        let config: Config = load_section("replica", file, args)?;
+        Ok(Config { access: AccessConfig::load(file, &args.access)?, ..config })
+    }
+
+    /// Checks ranges, the vault's too.
     pub fn check(&self) -> Result<(), SettingError> {
         let checks = [
             ("memory_bytes", self.memory_bytes as u64, 16 * 1024 * 1024, u64::MAX),
+            ("query_memory_bytes", self.query_memory_bytes as u64, 1024 * 1024, u64::MAX),
             ("timeout_ms", self.timeout_ms, 1, 24 * 3_600_000),
+            ("queue_ms", self.queue_ms, 1, 3_600_000),
             ("wait_ms", self.wait_ms, 0, WAIT_MS_MAX),
             ("max_concurrent", self.max_concurrent as u64, 1, 10_000),
             ("max_queued", self.max_queued as u64, 0, 100_000),
+            ("token_concurrent", self.token_concurrent as u64, 1, 10_000),
+            ("token_queued", self.token_queued as u64, 0, 100_000),
             ("partitions", self.partitions as u64, 0, 1_024),
             ("drain_ms", self.drain_ms, 0, 3_600_000),
             ("drain_delay_ms", self.drain_delay_ms, 0, 600_000),
@@ -173,7 +212,12 @@ impl Config {
                 return Err(SettingError { setting, found: found.to_string(), expected });
             }
         }
-        Ok(())
+        match self.vault().check() {
+            Err(VaultError::Setting { setting, found, expected }) => {
+                Err(SettingError { setting, found, expected: expected.to_owned() })
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn vault(&self) -> VaultConfig {
@@ -182,6 +226,10 @@ impl Config {
             cache_bytes: self.cache_bytes,
             streams: self.streams.clone(),
             hints: self.shipper.clone(),
+            peer: HintPeer {
+                token_file: self.access.peer_token_file.clone(),
+                ca: self.access.peer_ca.clone(),
+            },
             poll_min_ms: self.poll_min_ms,
             poll_max_ms: self.poll_max_ms,
             hinted_poll_ms: self.hinted_poll_ms,

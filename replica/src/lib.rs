@@ -5,6 +5,7 @@
 //! writer's tail, and nothing that the vault has not verified.
 
 pub mod config;
+mod embed;
 mod metrics;
 pub mod queries;
 mod serve;
@@ -18,14 +19,17 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 pub use config::{Args, Config, SettingError};
+pub use serve::openapi;
 
 use sealcast_common::bucket::{Store, StoreError};
+use sealcast_common::clock::Clock;
 use sealcast_common::fault::hex;
 pub use sealcast_common::seams::Seams;
-use sealcast_common::serve::{Health, ServeError, bind, serve};
+use sealcast_common::serve::{Health, ServeError, serve};
 use sealcast_vault::{Vault, VaultError};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
@@ -101,6 +105,7 @@ pub struct Handle {
     pub health: Health,
     /// What it follows and holds.
     pub vault: Vault,
+    node: Arc<Node>,
     tasks: JoinSet<Result<(), RunError>>,
     queries: TaskTracker,
     threads: QueryThreads,
@@ -189,13 +194,14 @@ pub async fn start_on(
     let vault = Vault::open(config.vault(), store.clone(), seams.clone()).await?;
     let engine = Engine::new(&Limits {
         memory_bytes: config.memory_bytes,
+        query_memory_bytes: config.query_memory_bytes.min(config.memory_bytes),
         spill_dir: spill,
         spill_bytes: config.spill_bytes,
         partitions: config.partitions(),
     })?;
     let threads = QueryThreads::start(config.partitions()).map_err(StartError::Threads)?;
-    let bound = bind(&config.http).await?;
     let health = Health::starting();
+    let bound = config.access.bind(&config.http, &seams, &health).await?;
     let queries = TaskTracker::new();
     let node = Arc::new(Node {
         id,
@@ -203,6 +209,7 @@ pub async fn start_on(
         gate: Gate::new(&config),
         queries: Arc::new(Queries::new(Arc::clone(&seams.clock), Arc::clone(&seams.random))),
         tasks: queries.clone(),
+        quiet_ms: AtomicU64::new(0),
         threads: threads.handle().map_err(StartError::Threads)?,
         config,
         vault: vault.clone(),
@@ -211,9 +218,9 @@ pub async fn start_on(
     });
     let http = bound.address;
     let mut tasks = JoinSet::new();
-    spawn_all(&mut tasks, &node, bound, &stop);
+    spawn_all(&mut tasks, &node, bound, (&seams, &stop));
     tracing::info!(replica = %node.id, %http, store = store.name(), "replica started");
-    Ok(Handle { http, health, vault, tasks, queries, threads, stop })
+    Ok(Handle { http, health, vault, node, tasks, queries, threads, stop })
 }
 
 /// Server first, vault last: queries end before what they read goes away.
@@ -221,7 +228,7 @@ fn spawn_all(
     tasks: &mut JoinSet<Result<(), RunError>>,
     node: &Arc<Node>,
     bound: sealcast_common::serve::Bound,
-    stop: &CancellationToken,
+    (seams, stop): (&Seams, &CancellationToken),
 ) {
     let served = CancellationToken::new();
     let (delay, drain) = (node.config.drain_delay_ms, node.config.drain_ms);
@@ -247,20 +254,32 @@ fn spawn_all(
         let (vault, served) = (node.vault.clone(), served.clone());
         async move { Ok(vault.run(served).await?) }
     });
-    tasks.spawn(watch_readiness(Arc::clone(node), served));
+    tasks.spawn(watch_readiness(Arc::clone(node), Arc::clone(&seams.clock), served));
 }
 
-/// Takes the vault's reasons over: level-triggered, so that none is ever missed or kept.
-async fn watch_readiness(node: Arc<Node>, stop: CancellationToken) -> Result<(), RunError> {
+/// Takes the vault's reasons over, and samples what queries hold: level-triggered, so that none is
+/// ever missed or kept.
+async fn watch_readiness(
+    node: Arc<Node>,
+    clock: Arc<dyn Clock>,
+    stop: CancellationToken,
+) -> Result<(), RunError> {
+    let began = clock.monotonic();
     let mut stated: BTreeSet<String> = BTreeSet::new();
     loop {
-        let reasons = node.vault.status().not_ready;
+        let status = node.vault.status();
+        let uptime = clock.monotonic().saturating_sub(began);
+        node.note_quiet(&status, u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX));
+        let reasons = status.not_ready;
         for (name, reason) in &reasons {
             node.health.not_ready(name, reason.clone());
         }
         for name in stated.iter().filter(|name| !reasons.contains_key(*name)) {
             node.health.clear(name);
         }
+        let (engine, threads) = (&node.engine, node.threads.metrics());
+        let tasks = threads.num_alive_tasks();
+        metrics::queries_hold(engine.reserved_bytes(), engine.spilled_bytes(), tasks);
         stated = reasons.into_keys().collect();
         node.health.clear("starting");
         tokio::select! {

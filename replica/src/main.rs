@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use sealcast_common::serve::{LogFormat, init_telemetry, load_section, shutdown_signal};
+use sealcast_common::serve::{LogFormat, init_telemetry, shutdown_signal};
 use sealcast_replica::{Args, Config, Seams, start};
 use tokio_util::sync::CancellationToken;
 
@@ -41,7 +41,7 @@ async fn run(cli: Cli) -> Result<(), Box<dyn std::error::Error>> {
     // A bad filter is reported by a good one.
     init_telemetry(cli.log_format, &cli.log)
         .or_else(|reason| init_telemetry(cli.log_format, "info").and(Err(reason)))?;
-    let config: Config = load_section("replica", cli.config.as_deref(), &cli.args)?;
+    let config = Config::load(cli.config.as_deref(), &cli.args)?;
     let stop = CancellationToken::new();
     let replica = start(config, Seams::default(), stop.clone()).await?;
     let ended = replica.join();

@@ -1,4 +1,4 @@
-//! What the replica counts. Names are stable: dashboards rest on them.
+//! What the replica counts. Names are stable: dashboards rest on them (docs/operating.md).
 
 use std::time::Duration;
 
@@ -15,4 +15,48 @@ pub(crate) fn query_ended(state: QueryState, took: Duration, rows: u64) {
     metrics::counter!("sealcast_replica_queries_total", "state" => state.as_str()).increment(1);
     metrics::counter!("sealcast_replica_query_rows_total").increment(rows);
     metrics::histogram!("sealcast_replica_query_seconds").record(took.as_secs_f64());
+}
+
+/// A query got a problem document instead of an answer; `code` is one of those in docs/http.md.
+pub(crate) fn query_refused(code: &'static str) {
+    metrics::counter!("sealcast_replica_query_refusals_total", "code" => code).increment(1);
+}
+
+/// The client has the answer already.
+pub(crate) fn answer_not_modified() {
+    metrics::counter!("sealcast_replica_not_modified_total").increment(1);
+}
+
+/// A query has read so many bytes of columns.
+pub(crate) fn query_scanned(bytes: u64) {
+    metrics::counter!("sealcast_replica_query_scanned_bytes_total").increment(bytes);
+}
+
+/// A chunk of an answer, before compression.
+pub(crate) fn query_answered(bytes: u64) {
+    metrics::counter!("sealcast_replica_query_result_bytes_total").increment(bytes);
+}
+
+/// What queries hold at this moment.
+pub(crate) fn queries_hold(memory_bytes: usize, spilled_bytes: u64, tasks: usize) {
+    metrics::gauge!("sealcast_replica_query_memory_bytes").set(memory_bytes as f64);
+    metrics::gauge!("sealcast_replica_query_spilled_bytes").set(spilled_bytes as f64);
+    metrics::gauge!("sealcast_replica_query_tasks").set(tasks as f64);
+}
+
+/// A query that waits for its turn, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Queued(());
+
+impl Queued {
+    pub(crate) fn new() -> Self {
+        metrics::gauge!("sealcast_replica_queries_queued").increment(1.0);
+        Queued(())
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        metrics::gauge!("sealcast_replica_queries_queued").decrement(1.0);
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use sealcast_common::clock::{Clock, Micros, Random};
+use sealcast_common::serve::access::{Grant, Role};
 use serde::{Serialize, Serializer};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -19,7 +20,7 @@ const RECENT_MAX: usize = 256;
 const SQL_CHARS_MAX: usize = 2_000;
 
 /// Where a query is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryState {
     /// Waiting for its turn or for data, planning, or giving rows.
@@ -45,7 +46,7 @@ impl QueryState {
 }
 
 /// A query as clients see it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub struct QueryInfo {
     /// UUID.
     pub query_id: String,
@@ -55,6 +56,7 @@ pub struct QueryInfo {
     pub sql: String,
     /// When it came.
     #[serde(serialize_with = "rfc3339")]
+    #[schema(value_type = String)]
     pub started_at: Micros,
     /// How long it has taken.
     pub elapsed_ms: u64,
@@ -70,12 +72,21 @@ fn rfc3339<S: Serializer>(time: &Micros, serializer: S) -> Result<S::Ok, S::Erro
 struct Entry {
     id: Uuid,
     sql: String,
+    /// The id of the token that asked.
+    owner: String,
     started_at: Micros,
     began: Duration,
     rows: AtomicU64,
     cancel: CancellationToken,
     /// State and duration, once it has ended.
     ended: Mutex<Option<(QueryState, Duration)>>,
+}
+
+impl Entry {
+    /// Its own caller, and whoever operates the node.
+    fn is_seen_by(&self, viewer: &Grant) -> bool {
+        viewer.has(Role::Admin) || viewer.id == self.owner
+    }
 }
 
 #[derive(Debug, Default)]
@@ -115,11 +126,13 @@ impl Queries {
         self: &Arc<Self>,
         id: Option<Uuid>,
         sql: &str,
+        owner: &Grant,
     ) -> Result<RunningQuery, IdTaken> {
         let id = id.unwrap_or_else(|| self.fresh_id());
         let entry = Arc::new(Entry {
             id,
             sql: sql.chars().take(SQL_CHARS_MAX).collect(),
+            owner: owner.id.clone(),
             started_at: self.clock.now(),
             began: self.clock.monotonic(),
             rows: AtomicU64::new(0),
@@ -133,39 +146,44 @@ impl Queries {
         lists.running.insert(id, Arc::clone(&entry));
         drop(lists);
         metrics::query_started();
-        Ok(RunningQuery { entry, queries: Arc::clone(self), state: QueryState::Failed })
+        Ok(RunningQuery { entry, queries: Arc::clone(self) })
     }
 
-    /// All of them, running ones first, then the newest first.
-    pub fn list(&self) -> Vec<QueryInfo> {
+    /// Those that `viewer` may see, running ones first, then the newest first.
+    pub fn list(&self, viewer: &Grant) -> Vec<QueryInfo> {
         let lists = self.lists.lock();
         let entries = lists.running.values().chain(lists.recent.iter());
-        entries.map(|entry| self.info(entry)).collect()
+        let seen = entries.filter(|entry| entry.is_seen_by(viewer));
+        seen.map(|entry| self.info(entry, viewer)).collect()
     }
 
     /// One of them.
-    pub fn get(&self, id: Uuid) -> Option<QueryInfo> {
+    pub fn get(&self, id: Uuid, viewer: &Grant) -> Option<QueryInfo> {
         let lists = self.lists.lock();
-        let recent = || lists.recent.iter().find(|entry| entry.id == id);
-        lists.running.get(&id).or_else(recent).map(|entry| self.info(entry))
+        let seen = |entry: &&Arc<Entry>| entry.is_seen_by(viewer);
+        let recent = || lists.recent.iter().find(|entry| entry.id == id && seen(entry));
+        let found = lists.running.get(&id).filter(seen).or_else(recent);
+        found.map(|entry| self.info(entry, viewer))
     }
 
-    /// Asks a running query to stop.
-    pub fn cancel(&self, id: Uuid) -> Option<QueryInfo> {
+    /// Asks a running query to stop, if `viewer` may see it.
+    pub fn cancel(&self, id: Uuid, viewer: &Grant) -> Option<QueryInfo> {
         let lists = self.lists.lock();
-        let entry = lists.running.get(&id)?;
+        let entry = lists.running.get(&id).filter(|entry| entry.is_seen_by(viewer))?;
         entry.cancel.cancel();
-        Some(self.info(entry))
+        Some(self.info(entry, viewer))
     }
 
-    fn info(&self, entry: &Entry) -> QueryInfo {
+    /// A statement names what its caller knows: who operates for some tenants only is not shown it.
+    fn info(&self, entry: &Entry, viewer: &Grant) -> QueryInfo {
+        let told = viewer.id == entry.owner || !viewer.is_limited();
         let ended = *entry.ended.lock();
         let since = || self.clock.monotonic().saturating_sub(entry.began);
         let (state, took) = ended.unwrap_or_else(|| (QueryState::Running, since()));
         QueryInfo {
             query_id: entry.id.to_string(),
             state,
-            sql: entry.sql.clone(),
+            sql: if told { entry.sql.clone() } else { String::new() },
             started_at: entry.started_at,
             elapsed_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             rows: entry.rows.load(Ordering::Relaxed),
@@ -173,12 +191,11 @@ impl Queries {
     }
 }
 
-/// A registered query; dropping it ends it, as failed unless it was told otherwise.
+/// A registered query; dropping it ends it, as failed if nothing was told before.
 #[derive(Debug)]
 pub(crate) struct RunningQuery {
     entry: Arc<Entry>,
     queries: Arc<Queries>,
-    state: QueryState,
 }
 
 impl RunningQuery {
@@ -195,20 +212,26 @@ impl RunningQuery {
         self.entry.rows.fetch_add(rows as u64, Ordering::Relaxed) + rows as u64
     }
 
-    pub(crate) fn end(mut self, state: QueryState) {
-        self.state = state;
-    }
-}
-
-impl Drop for RunningQuery {
-    fn drop(&mut self) {
+    /// Notes its end; only the first one counts.
+    pub(crate) fn end(&self, state: QueryState) {
         let took = self.queries.clock.monotonic().saturating_sub(self.entry.began);
-        *self.entry.ended.lock() = Some((self.state, took));
+        let mut ended = self.entry.ended.lock();
+        if ended.is_some() {
+            return;
+        }
+        *ended = Some((state, took));
+        drop(ended);
         let mut lists = self.queries.lists.lock();
         lists.running.remove(&self.entry.id);
         lists.recent.push_front(Arc::clone(&self.entry));
         lists.recent.truncate(RECENT_MAX);
         drop(lists);
-        metrics::query_ended(self.state, took, self.entry.rows.load(Ordering::Relaxed));
+        metrics::query_ended(state, took, self.entry.rows.load(Ordering::Relaxed));
+    }
+}
+
+impl Drop for RunningQuery {
+    fn drop(&mut self) {
+        self.end(QueryState::Failed);
     }
 }

@@ -8,7 +8,7 @@ use sealcast_common::serve::{Problem, suggest};
 use sealcast_vault::OpenError;
 use serde_json::json;
 
-use crate::sql::{NotBegun, Position, QueryError, SegmentUnavailable};
+use crate::sql::{Bound, NotBegun, OverBound, Position, QueryError, SegmentUnavailable, Stale};
 
 /// Characters of an engine's message that are passed on.
 const MESSAGE_CHARS_MAX: usize = 2_000;
@@ -41,20 +41,33 @@ pub(crate) fn problem(error: &QueryError) -> Problem {
         QueryError::Engine(error) => engine(error),
         QueryError::Cancelled => Problem::new(Kind::Conflict, "query_cancelled", detail),
         QueryError::Timeout { timeout_ms } => {
-            Problem::new(Kind::Unavailable, "query_timeout", detail)
+            let problem = Problem::new(Kind::Unavailable, "query_timeout", detail);
+            limited(problem, "timeout_ms", *timeout_ms)
                 .status(StatusCode::REQUEST_TIMEOUT)
                 .with("timeout_ms", *timeout_ms)
                 .hint("narrow it by tenant and time, or raise timeout_ms (setting: timeout_ms)")
         }
-        QueryError::TooManyRows { max_rows } => {
-            Problem::new(Kind::Invalid, "too_many_rows", detail)
-                .status(StatusCode::PAYLOAD_TOO_LARGE)
-                .with("max_rows", *max_rows)
-                .hint("add LIMIT, or raise max_rows (setting: max_rows); nothing is cut silently")
-        }
+        QueryError::OverBound(over) => over_bound(*over),
         QueryError::Panicked(_) => Problem::new(Kind::Internal, "internal", detail)
             .hint("the node goes on; please report the statement"),
     }
+}
+
+/// A refusal by a bound: which setting it is, and its value.
+pub(crate) fn limited(problem: Problem, setting: &'static str, limit: u64) -> Problem {
+    problem.with("setting", setting).with("limit", limit)
+}
+
+fn over_bound(over: OverBound) -> Problem {
+    let (code, what) = match over.bound {
+        Bound::Rows => ("too_many_rows", "add LIMIT"),
+        Bound::ResultBytes => ("result_too_large", "ask for fewer rows or columns"),
+        Bound::ScannedBytes => ("scan_too_large", "narrow it by tenant and time, name its columns"),
+    };
+    let setting = over.bound.setting();
+    limited(Problem::new(Kind::Invalid, code, over.to_string()), setting, over.max)
+        .status(StatusCode::PAYLOAD_TOO_LARGE)
+        .hint(format!("{what}, or raise {setting}; nothing is cut silently"))
 }
 
 const READ_ONLY: &str = "this server only reads: events come in through the writer, and files are never opened from sql";
@@ -91,6 +104,16 @@ fn root(error: &DataFusionError) -> Problem {
             if let Some(missing) = inner.downcast_ref::<SegmentUnavailable>() {
                 return segment(missing);
             }
+            if let Some(over) = inner.downcast_ref::<OverBound>() {
+                return over_bound(*over);
+            }
+            if let Some(stale) = inner.downcast_ref::<Stale>() {
+                let problem = Problem::new(Kind::Unavailable, "replica_stale", stale.to_string());
+                return limited(problem, "max_staleness_ms", stale.max_ms)
+                    .with("age_ms", stale.age_ms)
+                    .retry_after(5)
+                    .hint("ask another replica, or accept what is here with allow_stale=true");
+            }
             if inner.is::<NotBegun>() {
                 return Problem::new(Kind::Unavailable, "replica_starting", inner.to_string())
                     .retry_after(1)
@@ -121,19 +144,57 @@ fn root(error: &DataFusionError) -> Problem {
             Problem::new(Kind::Invalid, "not_supported", message).hint(READ_ONLY)
         }
         DataFusionError::Configuration(_) => Problem::new(Kind::Invalid, "plan_error", message),
-        DataFusionError::ResourcesExhausted(_) => {
-            Problem::new(Kind::Overloaded, "memory_exhausted", message)
-                .status(StatusCode::SERVICE_UNAVAILABLE)
-                .retry_after(1)
-                .hint("narrow the query, or raise memory_bytes or spill_bytes of the replica")
-        }
+        DataFusionError::ResourcesExhausted(text) => exhausted(text, &message),
         DataFusionError::Execution(_) | DataFusionError::ArrowError(..) => {
-            Problem::new(Kind::Invalid, "query_failed", message)
-                .status(StatusCode::UNPROCESSABLE_ENTITY)
-                .hint("a value does not allow what the statement does with it")
+            failed(message).hint("a value does not allow what the statement does with it")
+        }
+        // The engine takes a pattern that it cannot compile for a defect of its own.
+        DataFusionError::Internal(text) if text.contains(BAD_PATTERN) => {
+            let told = text.split_once(BAD_PATTERN).map_or("", |(_, told)| told);
+            let told: String = told.lines().next().unwrap_or_default().chars().take(200).collect();
+            failed(format!("{BAD_PATTERN}{told}"))
+                .hint("a pattern must be a regular expression, of at most 10 MiB when compiled")
         }
         _ => Problem::new(Kind::Internal, "internal", message),
     }
+}
+
+/// What the engine says of a regular expression.
+const BAD_PATTERN: &str = "Regular expression did not compile";
+
+fn failed(message: String) -> Problem {
+    Problem::new(Kind::Invalid, "query_failed", message).status(StatusCode::UNPROCESSABLE_ENTITY)
+}
+
+/// The pools and the disk say which of them it was in their message only.
+fn exhausted(text: &str, message: &str) -> Problem {
+    let setting = if text.contains("query_memory_bytes") {
+        "query_memory_bytes"
+    } else if text.contains("disk space") || text.contains("spill") {
+        "spill_bytes"
+    } else {
+        "memory_bytes"
+    };
+    Problem::new(Kind::Overloaded, "memory_exhausted", message)
+        .status(StatusCode::SERVICE_UNAVAILABLE)
+        .retry_after(1)
+        .with("setting", setting)
+        .hint(format!("narrow the query, or raise {setting} of the replica"))
+}
+
+/// The same for a caller who may not see all tenants: no names, places and sizes of files, no
+/// bytes that a check has found, nobody else's load.
+pub(crate) fn concealed(problem: Problem) -> Problem {
+    let detail = match problem.code {
+        "segment_unavailable" => "rows that the query needs are not available",
+        "segment_corrupt" => "rows that the query needs are corrupt and not served",
+        "memory_exhausted" => "query needs more memory than it may use",
+        "internal" => "query failed inside the engine",
+        _ => return problem,
+    };
+    let kept = problem.extra.get("setting").cloned();
+    let extra = kept.map(|setting| ("setting".to_owned(), setting)).into_iter().collect();
+    Problem { detail: detail.to_owned(), extra, ..problem }
 }
 
 /// What the session's own check says.

@@ -15,6 +15,9 @@ use serde_json::json;
 use super::json::{RowShape, write_rows};
 use super::plain::{Flat, Plain, type_name};
 
+/// What the last line of NDJSON and CSV begins with, for those who ask for one.
+const END_KEY: &str = "sealcast_end";
+
 /// Rows of one Parquet row group: what is held in memory until it is full.
 const ROW_GROUP_ROWS: usize = 65_536;
 
@@ -99,10 +102,12 @@ pub(crate) struct Envelope {
     pub(crate) snapshot: String,
     /// `shard:[start,end)` of what is missing.
     pub(crate) missing: Vec<String>,
+    /// Whether forms without an end of their own get a last line.
+    pub(crate) end_marker: bool,
 }
 
 enum Form {
-    Json { rows: u64, envelope: Envelope },
+    Json,
     Ndjson,
     Csv,
     Arrow(Box<StreamWriter<Vec<u8>>>),
@@ -113,6 +118,8 @@ enum Form {
 pub(crate) struct Output {
     plain: Plain,
     form: Form,
+    envelope: Envelope,
+    rows: u64,
     begun: bool,
 }
 
@@ -128,7 +135,7 @@ impl Output {
     ) -> Result<Self, ArrowError> {
         let plain = Plain::new(schema, format.flat());
         let form = match format {
-            Format::Json => Form::Json { rows: 0, envelope },
+            Format::Json => Form::Json,
             Format::Ndjson => Form::Ndjson,
             Format::Csv => Form::Csv,
             Format::Arrow => {
@@ -145,17 +152,17 @@ impl Output {
                 Form::Parquet(Box::new(writer.map_err(parquet_error)?))
             }
         };
-        Ok(Output { plain, form, begun: false })
+        Ok(Output { plain, form, envelope, rows: 0, begun: false })
     }
 
     /// The bytes of a batch, with what comes before the first one; may be empty.
     pub(crate) fn batch(&mut self, batch: &RecordBatch) -> Result<Bytes, ArrowError> {
         let mut out = self.begin()?;
         let batch = self.plain.convert(batch)?;
+        let first = self.rows == 0;
+        self.rows += batch.num_rows() as u64;
         match &mut self.form {
-            Form::Json { rows, .. } => {
-                let first = *rows == 0;
-                *rows += batch.num_rows() as u64;
+            Form::Json => {
                 if batch.num_rows() > 0 {
                     out.extend_from_slice(if first { b"\n" } else { b",\n" });
                     write_rows(&batch, RowShape::Array, b",\n", &mut out)?;
@@ -180,14 +187,23 @@ impl Output {
     /// What makes the document complete.
     pub(crate) fn end(mut self) -> Result<Bytes, ArrowError> {
         let mut out = self.begin()?;
+        let (rows, missing) = (self.rows, &self.envelope.missing);
+        let complete = missing.is_empty();
         match self.form {
-            Form::Json { rows, envelope } => {
-                let complete = envelope.missing.is_empty();
+            Form::Json => {
                 let missing = match complete {
                     true => String::new(),
-                    false => format!("\"missing\":{},", json!(envelope.missing)),
+                    false => format!("\"missing\":{},", json!(missing)),
                 };
                 let end = format!("\n],\"row_count\":{rows},{missing}\"complete\":{complete}}}\n");
+                out.extend_from_slice(end.as_bytes());
+            }
+            Form::Ndjson if self.envelope.end_marker => {
+                let said = json!({ "row_count": rows, "missing": missing, "complete": complete });
+                out.extend_from_slice(format!("{}\n", json!({ END_KEY: said })).as_bytes());
+            }
+            Form::Csv if self.envelope.end_marker => {
+                let end = format!("# {END_KEY} row_count={rows} complete={complete}\n");
                 out.extend_from_slice(end.as_bytes());
             }
             Form::Ndjson | Form::Csv => {}
@@ -209,7 +225,8 @@ impl Output {
             return Ok(out);
         }
         match &self.form {
-            Form::Json { envelope, .. } => {
+            Form::Json => {
+                let envelope = &self.envelope;
                 let columns = self.plain.schema.fields().iter().map(
                     |field| json!({ "name": field.name(), "type": type_name(field.data_type()) }),
                 );

@@ -12,34 +12,42 @@ use axum::{Json, Router};
 use bytes::Bytes;
 use sealcast_common::fault::Kind;
 use sealcast_common::limits::SQL_BYTES_MAX;
+use sealcast_common::serve::access::{Caller, Role, only};
 use sealcast_common::serve::{Problem, probe_routes};
 use sealcast_common::wire::Token;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{NotForContentType, Predicate as _, SizeAbove};
 use uuid::Uuid;
 
+use super::body::{AnswerBody, COMPLETE, ROWS};
 use super::format::Format;
 use super::params::{Stated, from_body, unknown_key};
-use super::run::{Head, Node, Part, snapshot_id, start};
+use super::run::{Head, Node, snapshot_id, start};
 
 const ROUTES: &str = "GET and POST /v1/sql, GET /v1/queries, GET and DELETE /v1/queries/{id}, \
-    GET /v1/status, /livez, /readyz, /metrics";
+    GET /v1/status, /livez, /readyz, /metrics, /openapi.json";
 /// A body: the statement, its parameters, and what JSON adds to them.
 const BODY_BYTES_MAX: usize = 4 * SQL_BYTES_MAX;
 /// Missing ranges that are listed in a header.
 const MISSING_LISTED_MAX: usize = 64;
 
+/// Who may look at queries: at one's own, or, with the role `admin`, at all.
+const WATCH: &[Role] = &[Role::Query, Role::Admin];
+
 /// All routes of a replica.
 pub(crate) fn router(node: Arc<Node>) -> Router {
     let health = node.health.clone();
     Router::new()
-        .route("/v1/sql", get(get_sql).merge(post(post_sql)))
-        .route("/v1/queries", get(list_queries))
-        .route("/v1/queries/{id}", get(show_query).delete(cancel_query))
-        .route("/v1/status", get(status))
+        .route("/v1/sql", only(&[Role::Query], get(get_sql).merge(post(post_sql))))
+        .route("/v1/queries", only(WATCH, get(list_queries)))
+        .route("/v1/queries/{id}", only(WATCH, get(show_query).delete(cancel_query)))
+        .route("/v1/status", only(&[Role::Admin], get(status)))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(compression())
         .with_state(node)
         .merge(probe_routes(health))
+        .merge(super::openapi().routes())
         .fallback(async |method: Method, uri: Uri| {
             Problem::unknown_route(&method, uri.path(), ROUTES)
         })
@@ -56,14 +64,16 @@ fn stated(url: Url) -> Result<Stated, Problem> {
 
 async fn get_sql(
     State(node): State<Arc<Node>>,
+    caller: Caller,
     headers: HeaderMap,
     url: Url,
 ) -> Result<Response, Problem> {
-    answer(&node, stated(url)?, &headers).await
+    answer(&node, stated(url)?, &headers, caller).await
 }
 
 async fn post_sql(
     State(node): State<Arc<Node>>,
+    caller: Caller,
     headers: HeaderMap,
     url: Url,
     body: Result<Bytes, BytesRejection>,
@@ -73,31 +83,26 @@ async fn post_sql(
         problem.status(rejection.status()).hint(format!("at most {BODY_BYTES_MAX} bytes"))
     })?;
     let said = from_body(&headers, &body)?.or(stated(url)?);
-    answer(&node, said, &headers).await
+    answer(&node, said, &headers, caller).await
 }
 
-async fn answer(node: &Arc<Node>, said: Stated, headers: &HeaderMap) -> Result<Response, Problem> {
-    let request = said.validate(headers)?;
+async fn answer(
+    node: &Arc<Node>,
+    said: Stated,
+    headers: &HeaderMap,
+    Caller(grant): Caller,
+) -> Result<Response, Problem> {
+    let request = said.validate(headers, grant)?;
     let format = request.format;
-    let (head, parts) = start(node, request).await?;
-    Ok(respond(&head, format, parts))
+    let (head, body) = start(node, request).await?;
+    Ok(respond(&head, format, body))
 }
 
-fn respond(head: &Head, format: Format, parts: mpsc::Receiver<Part>) -> Response {
-    let chunks = futures::stream::unfold(Some(parts), async |parts| {
-        let mut parts = parts?;
-        match parts.recv().await {
-            Some(Part::Bytes(bytes)) => Some((Ok(bytes), Some(parts))),
-            Some(Part::End) => None,
-            // An error in the body closes the connection in the middle: nobody can take what came
-            // so far for the whole. One pause, so that status and headers are sent before.
-            None => {
-                tokio::task::yield_now().await;
-                Some((Err("query ended before its answer was complete"), None))
-            }
-        }
-    });
-    let mut response = Body::from_stream(chunks).into_response();
+fn respond(head: &Head, format: Format, body: AnswerBody) -> Response {
+    let mut response = match head.not_modified {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => Body::new(body).into_response(),
+    };
     let headers = response.headers_mut();
     let mut set = |name: &'static str, value: String| {
         if let Ok(value) = HeaderValue::from_str(&value) {
@@ -109,19 +114,39 @@ fn respond(head: &Head, format: Format, parts: mpsc::Receiver<Part>) -> Response
     set("sealcast-snapshot", snapshot_id(&head.snapshot));
     set("sealcast-lag-ms", head.lag.to_string());
     set("sealcast-complete", complete.to_string());
-    set("sealcast-vector", Token(head.snapshot.vector.clone()).to_text());
+    if !head.limited {
+        set("sealcast-vector", Token(head.snapshot.vector.clone()).to_text());
+    }
     if !complete {
         let listed = head.missing.iter().take(MISSING_LISTED_MAX).map(|m| m.to_text());
         set("sealcast-missing", listed.collect::<Vec<_>>().join(" "));
         set("sealcast-missing-count", head.missing.len().to_string());
     }
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
-    headers.insert(header::VARY, HeaderValue::from_static("accept"));
+    if let Some(etag) = &head.etag {
+        set("etag", etag.clone());
+    }
+    // Never from a cache without asking: what is newest changes, and rights do too.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    headers.insert(header::VARY, HeaderValue::from_static("accept, authorization, sealcast-min"));
+    if !head.not_modified {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
+        let trailers = format!("{COMPLETE}, {ROWS}");
+        headers.insert(
+            header::TRAILER,
+            HeaderValue::from_str(&trailers).unwrap_or_else(|_| HeaderValue::from_static("")),
+        );
+    }
     response
 }
 
-async fn list_queries(State(node): State<Arc<Node>>) -> Json<Value> {
-    Json(json!({ "queries": node.queries.list() }))
+/// Gzip for those who accept it, except what is compressed in itself. A broken body stays one.
+fn compression() -> CompressionLayer<impl tower_http::compression::Predicate> {
+    let worth = SizeAbove::new(256).and(NotForContentType::new(Format::Parquet.media_type()));
+    CompressionLayer::new().compress_when(worth)
+}
+
+async fn list_queries(State(node): State<Arc<Node>>, Caller(grant): Caller) -> Json<Value> {
+    Json(json!({ "queries": node.queries.list(&grant) }))
 }
 
 fn unknown_query(id: &str) -> Problem {
@@ -133,22 +158,27 @@ fn unknown_query(id: &str) -> Problem {
 
 async fn show_query(
     State(node): State<Arc<Node>>,
+    Caller(grant): Caller,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let known = Uuid::try_parse(&id).ok().and_then(|uuid| node.queries.get(uuid));
+    let known = Uuid::try_parse(&id).ok().and_then(|uuid| node.queries.get(uuid, &grant));
     known.map(|info| Json(info).into_response()).ok_or_else(|| unknown_query(&id))
 }
 
 async fn cancel_query(
     State(node): State<Arc<Node>>,
+    Caller(grant): Caller,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     let uuid = Uuid::try_parse(&id).map_err(|_| unknown_query(&id))?;
-    if let Some(info) = node.queries.cancel(uuid) {
+    if let Some(info) = node.queries.cancel(uuid, &grant) {
         return Ok((StatusCode::ACCEPTED, Json(info)).into_response());
     }
     // It has ended already: nothing to cancel, and no error either.
-    node.queries.get(uuid).map(|info| Json(info).into_response()).ok_or_else(|| unknown_query(&id))
+    node.queries
+        .get(uuid, &grant)
+        .map(|info| Json(info).into_response())
+        .ok_or_else(|| unknown_query(&id))
 }
 
 async fn status(State(node): State<Arc<Node>>) -> Json<Value> {

@@ -1,15 +1,24 @@
 //! HTTP: requests into queries, batches into bytes, errors into problems.
 //!
-//! Reading order: `http` (routes), `params` (what a request may say), `run` (one query's task),
-//! `format` (batches → bytes, with `json` and `plain`), `error` (every refusal, in one map).
+//! Reading order: `http` (routes), `params` (what a request may say), `run` (one query's tasks: `pin`,
+//! `gate`, `work`), `format` (batches → bytes, with `json` and `plain`), `body` (bytes → a stream
+//! that cannot lie), `etag`, `error` (every refusal, in one map).
 
+mod body;
 mod error;
+mod etag;
 mod format;
+mod gate;
 mod http;
 mod json;
+mod openapi;
 mod params;
+mod pin;
 mod plain;
 mod run;
+mod work;
 
+pub(crate) use gate::Gate;
 pub(crate) use http::router;
-pub(crate) use run::{Gate, Node};
+pub use openapi::openapi;
+pub(crate) use run::Node;

@@ -1,8 +1,11 @@
 //! What a request may say, from its body, its URL and its headers.
 
+use std::sync::Arc;
+
 use axum::http::{HeaderMap, StatusCode, header};
 use sealcast_common::fault::Kind;
 use sealcast_common::limits::WAIT_MS_MAX;
+use sealcast_common::serve::access::Grant;
 use sealcast_common::serve::{Problem, suggest};
 use sealcast_common::wire::Token;
 use serde::Deserialize;
@@ -12,8 +15,19 @@ use super::format::Format;
 use crate::sql::Params;
 
 /// The keys of body and URL.
-const KEYS: [&str; 9] =
-    ["sql", "q", "params", "format", "timeout_ms", "max_rows", "min", "wait_ms", "allow_partial"];
+pub(super) const KEYS: [&str; 11] = [
+    "sql",
+    "q",
+    "params",
+    "format",
+    "timeout_ms",
+    "max_rows",
+    "min",
+    "wait_ms",
+    "allow_partial",
+    "allow_stale",
+    "end_marker",
+];
 
 /// Body or URL as it came.
 #[derive(Debug, Default, Deserialize)]
@@ -28,6 +42,8 @@ pub(crate) struct Stated {
     min: Option<String>,
     wait_ms: Option<u64>,
     allow_partial: Option<bool>,
+    allow_stale: Option<bool>,
+    end_marker: Option<bool>,
 }
 
 /// A query, validated.
@@ -41,7 +57,14 @@ pub(crate) struct QueryRequest {
     pub(crate) min: Option<Token>,
     pub(crate) wait_ms: Option<u64>,
     pub(crate) allow_partial: bool,
+    /// Answer also where nobody knows how old the answer is.
+    pub(crate) allow_stale: bool,
+    /// NDJSON and CSV get a last line that says so.
+    pub(crate) end_marker: bool,
     pub(crate) query_id: Option<Uuid>,
+    pub(crate) if_none_match: Option<String>,
+    /// Who asks: whose turns it takes, and what it may see.
+    pub(crate) grant: Arc<Grant>,
 }
 
 fn invalid(code: &'static str, detail: impl Into<String>) -> Problem {
@@ -100,11 +123,17 @@ impl Stated {
             min: self.min.or(other.min),
             wait_ms: self.wait_ms.or(other.wait_ms),
             allow_partial: self.allow_partial.or(other.allow_partial),
+            allow_stale: self.allow_stale.or(other.allow_stale),
+            end_marker: self.end_marker.or(other.end_marker),
         }
     }
 
     /// Validates, with what the headers add.
-    pub(crate) fn validate(self, headers: &HeaderMap) -> Result<QueryRequest, Problem> {
+    pub(crate) fn validate(
+        self,
+        headers: &HeaderMap,
+        grant: Arc<Grant>,
+    ) -> Result<QueryRequest, Problem> {
         let text_of = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let sql = self.sql.or(self.q).unwrap_or_default();
         if sql.trim().is_empty() {
@@ -138,7 +167,11 @@ impl Stated {
             min,
             wait_ms: self.wait_ms,
             allow_partial: self.allow_partial.unwrap_or(false),
+            allow_stale: self.allow_stale.unwrap_or(false),
+            end_marker: self.end_marker.unwrap_or(false),
             query_id,
+            if_none_match: text_of("if-none-match").map(str::to_owned),
+            grant,
         })
     }
 }

@@ -1,29 +1,30 @@
-//! One query's task: snapshot, turn, plan, first batch, stream. It ends with its client, its time,
-//! or somebody's wish, whatever it is doing.
+//! One query: a task that watches (client, wish, time) and one that works (snapshot, plan, rows).
+//! Two, so that a step of the work which does not return holds up no refusal.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use arrow::record_batch::RecordBatch;
-use axum::http::StatusCode;
-use bytes::Bytes;
-use datafusion::error::DataFusionError;
-use datafusion::execution::SendableRecordBatchStream;
-use futures::StreamExt as _;
+use parking_lot::Mutex;
 use sealcast_common::clock::Micros;
 use sealcast_common::fault::{Kind, hex};
+use sealcast_common::serve::access::Grant;
 use sealcast_common::serve::{Health, Problem};
-use sealcast_common::wire::Token;
 use sealcast_vault::{Lag, Vault, VaultSnapshot, VaultStatus};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
-use super::error::problem;
-use super::format::{Envelope, Output};
+use super::body::{AnswerBody, Part};
+use super::error::{concealed, problem};
+use super::gate::Gate;
 use super::params::QueryRequest;
+use super::pin::pin;
+use super::work::work;
 use crate::config::Config;
+use crate::metrics;
 use crate::queries::{Queries, QueryInfo, QueryState, RunningQuery};
-use crate::sql::{Engine, Missing, QueryError, QueryScope, SystemSource};
+use crate::sql::{Engine, Missing, QueryError, Stale, SystemSource};
 
 /// Chunks that wait for a slow client.
 const CHUNKS_WAITING: usize = 4;
@@ -40,8 +41,26 @@ pub(crate) struct Node {
     pub(crate) health: Health,
     pub(crate) gate: Gate,
     pub(crate) tasks: TaskTracker,
+    /// Milliseconds since the store was last heard, by its quietest stream.
+    pub(crate) quiet_ms: AtomicU64,
     /// Where queries are planned and run.
     pub(crate) threads: tokio::runtime::Handle,
+}
+
+impl Node {
+    /// Takes over how long the store has been quiet; a stream that was never heard counts from the
+    /// start of the process, because what an earlier one verified is served at once.
+    pub(crate) fn note_quiet(&self, status: &VaultStatus, uptime_ms: u64) {
+        let ages = status.streams.iter().map(|s| s.last_probe_age_ms.unwrap_or(uptime_ms));
+        self.quiet_ms.store(ages.max().unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Whether that is longer than this node answers for.
+    pub(super) fn stale(&self) -> Option<Stale> {
+        let (age_ms, max_ms) =
+            (self.quiet_ms.load(Ordering::Relaxed), self.config.max_staleness_ms);
+        (age_ms > max_ms).then_some(Stale { age_ms, max_ms })
+    }
 }
 
 impl SystemSource for Node {
@@ -58,45 +77,8 @@ impl SystemSource for Node {
         }
     }
 
-    fn queries(&self) -> Vec<QueryInfo> {
-        self.queries.list()
-    }
-}
-
-/// Bounds what runs and what waits.
-#[derive(Debug)]
-pub(crate) struct Gate {
-    turns: Arc<Semaphore>,
-    places: Arc<Semaphore>,
-    wait: Duration,
-    max_concurrent: usize,
-}
-
-impl Gate {
-    pub(crate) fn new(config: &Config) -> Self {
-        let places = config.max_concurrent.saturating_add(config.max_queued);
-        Gate {
-            turns: Arc::new(Semaphore::new(config.max_concurrent)),
-            places: Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))),
-            wait: Duration::from_millis(config.queue_ms),
-            max_concurrent: config.max_concurrent,
-        }
-    }
-
-    async fn enter(&self) -> Result<[OwnedSemaphorePermit; 2], Problem> {
-        let full = |detail: String| {
-            Problem::new(Kind::Overloaded, "too_many_queries", detail)
-                .retry_after(1)
-                .with("max_concurrent", self.max_concurrent)
-                .hint("retry later, or raise max_concurrent or max_queued of the replica")
-        };
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        let place = place.map_err(|_| full("queue of queries is full".into()))?;
-        let turn = tokio::time::timeout(self.wait, Arc::clone(&self.turns).acquire_owned()).await;
-        match turn {
-            Ok(Ok(turn)) => Ok([place, turn]),
-            _ => Err(full(format!("no turn within {} ms", self.wait.as_millis()))),
-        }
+    fn queries(&self, viewer: &Grant) -> Vec<QueryInfo> {
+        self.queries.list(viewer)
     }
 }
 
@@ -107,13 +89,12 @@ pub(crate) struct Head {
     pub(crate) snapshot: Arc<VaultSnapshot>,
     pub(crate) lag: Lag,
     pub(crate) missing: Vec<Missing>,
-}
-
-/// A piece of the body. A body without `End` is a broken one.
-#[derive(Debug)]
-pub(crate) enum Part {
-    Bytes(Bytes),
-    End,
+    /// Of an answer that may be asked for again.
+    pub(crate) etag: Option<String>,
+    /// The client has the answer already: there is no body.
+    pub(crate) not_modified: bool,
+    /// Sizes of shards count the rows of others: they are not told.
+    pub(crate) limited: bool,
 }
 
 /// The first 8 bytes of a snapshot's digest.
@@ -121,75 +102,60 @@ pub(crate) fn snapshot_id(snapshot: &VaultSnapshot) -> String {
     hex(&snapshot.digest[..8])
 }
 
+/// What both tasks of a query share.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) node: Arc<Node>,
+    pub(super) request: QueryRequest,
+    pub(super) query: RunningQuery,
+    head: Mutex<Option<oneshot::Sender<Result<Head, Problem>>>>,
+}
+
+impl Job {
+    /// Gives `head` to whoever waits for it; false if nobody does.
+    pub(super) fn begin(&self, head: Result<Head, Problem>) -> bool {
+        let sender = self.head.lock().take();
+        sender.is_some_and(|sender| sender.send(head).is_ok())
+    }
+
+    /// Milliseconds that planning and answering may take together.
+    fn timeout_ms(&self) -> u64 {
+        self.request.timeout_ms.unwrap_or(u64::MAX).min(self.node.config.timeout_ms)
+    }
+}
+
 /// Starts `request`; answers when its first batch is there.
 pub(crate) async fn start(
     node: &Arc<Node>,
     request: QueryRequest,
-) -> Result<(Head, mpsc::Receiver<Part>), Problem> {
-    let query = node.queries.start(request.query_id, &request.sql).map_err(|taken| {
+) -> Result<(Head, AnswerBody), Problem> {
+    let query = node.queries.start(request.query_id, &request.sql, &request.grant);
+    let query = query.map_err(|taken| {
         Problem::new(Kind::Conflict, "query_id_taken", taken.to_string())
             .hint("query ids are for one query; leave the header out to get a fresh one")
     })?;
     let query_id = query.id().to_string();
     let (head, answered) = oneshot::channel();
     let (parts, body) = mpsc::channel(CHUNKS_WAITING);
-    let task = run(Arc::clone(node), request, query, Some(head), parts);
-    node.tasks.spawn_on(task, &node.threads);
+    let (watching, watched) = oneshot::channel();
+    let job = Job { node: Arc::clone(node), request, query, head: Mutex::new(Some(head)) };
+    // Not where it is planned and run: it answers in time also while all threads there are busy.
+    node.tasks.spawn(watch(job, parts, watching));
     let head = answered.await.unwrap_or_else(|_| {
         // The task is gone without a word: it panicked.
         Err(problem(&QueryError::Panicked("a defect was hit while planning or running".into())))
     });
     match head {
-        Ok(head) => Ok((head, body)),
-        Err(problem) => Err(problem.with("query_id", query_id)),
+        Ok(head) => Ok((head, AnswerBody::new(body, watched))),
+        Err(problem) => {
+            metrics::query_refused(problem.code);
+            Err(problem.with("query_id", query_id))
+        }
     }
 }
 
-type HeadSender = Option<oneshot::Sender<Result<Head, Problem>>>;
-
-async fn run(
-    node: Arc<Node>,
-    request: QueryRequest,
-    query: RunningQuery,
-    mut head: HeadSender,
-    parts: mpsc::Sender<Part>,
-) {
-    let cancelled = query.cancelled();
-    let work = Box::pin(work(&node, &request, &query, &mut head, &parts));
-    let ended = tokio::select! {
-        biased;
-        () = cancelled.cancelled() => Err(Failure::Query(QueryError::Cancelled)),
-        () = parts.closed() => Err(Failure::Gone),
-        ended = work => ended,
-    };
-    let id = query.id();
-    let failure = match ended {
-        Ok(rows) => {
-            tracing::debug!(query_id = %id, rows, "query finished");
-            return query.end(QueryState::Finished);
-        }
-        Err(failure) => failure,
-    };
-    let (state, problem) = match failure {
-        Failure::Gone => (QueryState::Cancelled, None),
-        Failure::Refused(problem) => (QueryState::Failed, Some(problem)),
-        Failure::Query(error) => {
-            let stopped = matches!(error, QueryError::Cancelled | QueryError::Timeout { .. });
-            let state = if stopped { QueryState::Cancelled } else { QueryState::Failed };
-            (state, Some(problem(&error)))
-        }
-    };
-    let code = problem.as_ref().map_or("client_gone", |problem| problem.code);
-    tracing::debug!(query_id = %id, code, "query ended early");
-    query.end(state);
-    if let (Some(head), Some(problem)) = (head.take(), problem) {
-        // The client may have left meanwhile.
-        let _left = head.send(Err(problem));
-    }
-    // Without a `Part::End` the body is aborted.
-}
-
-enum Failure {
+/// Why there is no (further) answer.
+pub(super) enum Failure {
     /// The client has left.
     Gone,
     /// Before the engine was asked.
@@ -203,105 +169,70 @@ impl<E: Into<QueryError>> From<E> for Failure {
     }
 }
 
-async fn work(
-    node: &Arc<Node>,
-    request: &QueryRequest,
-    query: &RunningQuery,
-    head: &mut HeadSender,
-    parts: &mpsc::Sender<Part>,
-) -> Result<u64, Failure> {
-    let snapshot = pin(node, request).await.map_err(Failure::Refused)?;
-    let _turn = node.gate.enter().await.map_err(Failure::Refused)?;
-    let timeout_ms = request.timeout_ms.unwrap_or(u64::MAX).min(node.config.timeout_ms);
-    let system: Arc<dyn SystemSource> = Arc::<Node>::clone(node);
-    let scope = Arc::new(QueryScope::new(snapshot, request.allow_partial, system));
-    let timed = Box::pin(answer(node, request, query, &scope, (head, parts)));
-    match tokio::time::timeout(Duration::from_millis(timeout_ms), timed).await {
-        Ok(ended) => ended,
-        Err(_) => Err(QueryError::Timeout { timeout_ms }.into()),
+/// Runs a query to its end, whichever comes first. `_watching` goes with it: without a
+/// `Part::End` before that, the body is aborted.
+async fn watch(job: Job, parts: mpsc::Sender<Part>, _watching: oneshot::Sender<()>) {
+    let job = Arc::new(job);
+    let ended = attend(&job, &parts).await;
+    let id = job.query.id();
+    let failure = match ended {
+        Ok(rows) => {
+            tracing::debug!(query_id = %id, rows, "query finished");
+            return job.query.end(QueryState::Finished);
+        }
+        Err(failure) => failure,
+    };
+    let (state, problem) = match failure {
+        Failure::Gone => (QueryState::Cancelled, None),
+        Failure::Refused(problem) => (QueryState::Failed, Some(problem)),
+        Failure::Query(error) => {
+            let stopped = matches!(error, QueryError::Cancelled | QueryError::Timeout { .. });
+            let state = if stopped { QueryState::Cancelled } else { QueryState::Failed };
+            let problem = problem(&error);
+            (state, Some(if job.request.grant.is_limited() { concealed(problem) } else { problem }))
+        }
+    };
+    let code = problem.as_ref().map_or("client_gone", |problem| problem.code);
+    tracing::debug!(query_id = %id, code, "query ended early");
+    job.query.end(state);
+    if let Some(problem) = problem {
+        // The client may have left meanwhile, or have got its first rows.
+        job.begin(Err(problem));
     }
 }
 
-/// The snapshot of a query: the newest one that holds what the request asks for.
-async fn pin(node: &Node, request: &QueryRequest) -> Result<Arc<VaultSnapshot>, Problem> {
-    let Some(token) = &request.min else { return Ok(node.vault.snapshot()) };
-    let wait_ms = request.wait_ms.unwrap_or(node.config.wait_ms);
-    let held = node.vault.wait_for(token, Duration::from_millis(wait_ms)).await;
-    held.map_err(|held| {
-        let detail = format!("replica does not hold what min names within {wait_ms} ms");
-        Problem::new(Kind::Conflict, "not_yet_replicated", detail)
-            .status(StatusCode::PRECONDITION_FAILED)
-            .with("vector", serde_json::json!(held.vector))
-            .with("wanted", serde_json::json!(token.0))
-            .with("token", Token(held.vector.clone()).to_text())
-            .with("lag_ms", serde_json::json!(held.lag()))
-            .retry_after(1)
-            .hint(
-                "retry with the same min; is the shipper running, and does it follow this writer?",
-            )
-    })
-}
-
-async fn answer(
-    node: &Node,
-    request: &QueryRequest,
-    query: &RunningQuery,
-    scope: &Arc<QueryScope>,
-    (head, parts): (&mut HeadSender, &mpsc::Sender<Part>),
-) -> Result<u64, Failure> {
-    let prepared = node.engine.prepare(&request.sql, request.params.as_ref(), scope).await?;
-    let mut batches = prepared.execute()?;
-    let max_rows = request.max_rows.into_iter().chain(node.config.max_rows).min();
-    let count = |batch: &RecordBatch| match (query.add_rows(batch.num_rows()), max_rows) {
-        (rows, Some(max_rows)) if rows > max_rows => Err(QueryError::TooManyRows { max_rows }),
-        (rows, _) => Ok(rows),
+async fn attend(job: &Arc<Job>, parts: &mpsc::Sender<Part>) -> Result<u64, Failure> {
+    let cancelled = job.query.cancelled();
+    let stopped = async {
+        tokio::select! {
+            biased;
+            () = cancelled.cancelled() => Failure::Query(QueryError::Cancelled),
+            () = parts.closed() => Failure::Gone,
+        }
     };
-    // The first batch decides whether there is an answer at all.
-    let first = next(&mut batches).await?;
-    let mut rows = first.as_ref().map_or(Ok(0), count)?;
-    let missing = scope.missing();
-    let envelope = Envelope {
-        query_id: query.id().to_string(),
-        snapshot: snapshot_id(&scope.snapshot),
-        missing: missing.iter().map(Missing::to_text).collect(),
+    tokio::pin!(stopped);
+    let (node, request) = (&job.node, &job.request);
+    let waiting = async {
+        let snapshot = pin(node, request).await?;
+        Ok((snapshot, node.gate.enter(&request.grant.id).await?))
     };
-    let mut output = Output::new(request.format, &batches.schema(), envelope).map_err(arrow)?;
-    let mut chunk = match &first {
-        Some(batch) => output.batch(batch).map_err(arrow)?,
-        None => Bytes::new(),
+    let (snapshot, turn) = tokio::select! {
+        biased;
+        failure = &mut stopped => return Err(failure),
+        waited = waiting => waited.map_err(Failure::Refused)?,
     };
-    let answered = Head {
-        query_id: query.id().to_string(),
-        snapshot: Arc::clone(&scope.snapshot),
-        lag: scope.snapshot.lag(),
-        missing,
-    };
-    let sent = head.take().map(|head| head.send(Ok(answered)));
-    if !matches!(sent, Some(Ok(()))) {
-        return Err(Failure::Gone);
+    let timeout_ms = job.timeout_ms();
+    // Dropping the set stops its task at its next step.
+    let mut working = JoinSet::new();
+    working.spawn_on(work(Arc::clone(job), snapshot, turn, parts.clone()), &node.threads);
+    tokio::select! {
+        biased;
+        failure = stopped => Err(failure),
+        Some(ended) = working.join_next() => ended.unwrap_or_else(|error| {
+            Err(Failure::Query(QueryError::Panicked(error.to_string())))
+        }),
+        () = tokio::time::sleep(Duration::from_millis(timeout_ms)) => {
+            Err(Failure::Query(QueryError::Timeout { timeout_ms }))
+        }
     }
-    loop {
-        send(parts, Part::Bytes(chunk)).await?;
-        let Some(batch) = next(&mut batches).await? else { break };
-        rows = count(&batch)?;
-        chunk = output.batch(&batch).map_err(arrow)?;
-    }
-    send(parts, Part::Bytes(output.end().map_err(arrow)?)).await?;
-    send(parts, Part::End).await?;
-    Ok(rows)
-}
-
-fn arrow(error: arrow::error::ArrowError) -> DataFusionError {
-    DataFusionError::ArrowError(Box::new(error), None)
-}
-
-async fn next(batches: &mut SendableRecordBatchStream) -> Result<Option<RecordBatch>, QueryError> {
-    Ok(batches.next().await.transpose()?)
-}
-
-async fn send(parts: &mpsc::Sender<Part>, part: Part) -> Result<(), Failure> {
-    if matches!(&part, Part::Bytes(bytes) if bytes.is_empty()) {
-        return Ok(());
-    }
-    parts.send(part).await.map_err(|_| Failure::Gone)
 }

@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::error::QueryError;
+use super::expansion::{grouping_sets, tables, written_out};
 
 /// Calls nested in one another, `->` and `->>` included.
 const CALLS_MAX: usize = 12;
@@ -22,9 +23,14 @@ const QUERIES_MAX: usize = 12;
 /// Tables, subqueries and table functions after all FROMs and JOINs together.
 const TABLES_MAX: usize = 64;
 
+/// Sets of columns that all GROUP BYs stand for, multiplied.
+const GROUPING_SETS_MAX: usize = 512;
+/// Nodes of an expression when the columns of subqueries are written out.
+const WRITTEN_OUT_MAX: u64 = 20_000;
+
 /// Bounds what is written.
 pub(super) fn check_statement(statement: &Statement) -> Result<(), QueryError> {
-    let mut depth = Depth::default();
+    let mut depth = Depth { grouping_sets: 1, ..Depth::default() };
     match statement.visit(&mut depth) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(refusal) => Err(refusal),
@@ -37,6 +43,7 @@ struct Depth {
     calls: usize,
     queries: usize,
     tables: usize,
+    grouping_sets: usize,
 }
 
 fn count(found: &mut usize, what: &'static str, max: usize) -> ControlFlow<QueryError> {
@@ -54,6 +61,11 @@ impl Visitor for Depth {
         if is_call(expr) {
             return count(&mut self.calls, "nested calls", CALLS_MAX);
         }
+        self.grouping_sets = self.grouping_sets.saturating_mul(grouping_sets(expr));
+        if self.grouping_sets > GROUPING_SETS_MAX {
+            let (found, max) = (self.grouping_sets, GROUPING_SETS_MAX);
+            return ControlFlow::Break(QueryError::TooLarge { what: "grouping sets", found, max });
+        }
         ControlFlow::Continue(())
     }
 
@@ -62,8 +74,17 @@ impl Visitor for Depth {
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<QueryError> {
-        count(&mut self.queries, "nested queries", QUERIES_MAX)
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<QueryError> {
+        let outermost = self.queries == 0;
+        count(&mut self.queries, "nested queries", QUERIES_MAX)?;
+        if outermost {
+            let (found, max) = (tables(query, TABLES_MAX), TABLES_MAX);
+            if found > max {
+                let what = "tables, counting each use of a WITH";
+                return ControlFlow::Break(QueryError::TooLarge { what, found, max });
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, _: &Query) -> ControlFlow<QueryError> {
@@ -111,17 +132,27 @@ fn is_call(expr: &Expr) -> bool {
 /// Bounds what the optimizer can make of it: projections on projections (a chain of WITHs) become
 /// one, whose calls are nested in one another.
 pub(super) fn check_plan(plan: &LogicalPlan) -> Result<(), QueryError> {
-    let mut deepest = 0;
+    let (mut deepest, mut largest) = (0, 0);
     plan.apply_with_subqueries(|plan| {
         deepest = deepest.max(merged_calls(plan)?);
+        largest = largest.max(written_out(plan)?);
         Ok(TreeNodeRecursion::Continue)
     })?;
     // The estimate adds up columns that have nothing to do with each other: some slack.
     let max = CALLS_MAX + CALLS_MAX / 2;
-    if deepest <= max {
-        return Ok(());
+    if deepest > max {
+        return Err(QueryError::TooLarge {
+            what: "calls nested over subqueries",
+            found: deepest,
+            max,
+        });
     }
-    Err(QueryError::TooLarge { what: "calls nested over subqueries", found: deepest, max })
+    if largest > WRITTEN_OUT_MAX {
+        let found = usize::try_from(largest).unwrap_or(usize::MAX);
+        let (what, max) = ("operators over subqueries", WRITTEN_OUT_MAX as usize);
+        return Err(QueryError::TooLarge { what, found, max });
+    }
+    Ok(())
 }
 
 /// Calls that can end up nested in one expression at `plan`.

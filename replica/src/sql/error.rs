@@ -65,15 +65,58 @@ pub enum QueryError {
         /// The limit in force.
         timeout_ms: u64,
     },
-    /// More rows than the limit in force allows.
-    #[error("query answers more than {max_rows} rows")]
-    TooManyRows {
-        /// The limit in force.
-        max_rows: u64,
-    },
+    /// More than a limit in force allows.
+    #[error(transparent)]
+    OverBound(#[from] OverBound),
     /// The engine broke; the node goes on.
     #[error("query failed inside the engine: {0}")]
     Panicked(String),
+}
+
+/// What is counted while a query runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Rows of the answer.
+    Rows,
+    /// Bytes of the answer's body, before compression.
+    ResultBytes,
+    /// Bytes of the columns that are read.
+    ScannedBytes,
+}
+
+impl Bound {
+    /// The setting that holds the limit.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Bound::Rows => "max_rows",
+            Bound::ResultBytes => "max_result_bytes",
+            Bound::ScannedBytes => "max_scan_bytes",
+        }
+    }
+
+    fn phrase(self) -> (&'static str, &'static str) {
+        match self {
+            Bound::Rows => ("answers", "rows"),
+            Bound::ResultBytes => ("answers", "bytes"),
+            Bound::ScannedBytes => ("reads", "bytes"),
+        }
+    }
+}
+
+/// A query is over one of its bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("query {} more than {max} {}", .bound.phrase().0, .bound.phrase().1)]
+pub struct OverBound {
+    /// What was counted.
+    pub bound: Bound,
+    /// The limit in force.
+    pub max: u64,
+}
+
+impl From<OverBound> for DataFusionError {
+    fn from(error: OverBound) -> Self {
+        DataFusionError::External(Box::new(error))
+    }
 }
 
 /// A segment that a strict query needs and cannot have.
@@ -92,6 +135,22 @@ pub struct SegmentUnavailable {
 
 impl From<SegmentUnavailable> for DataFusionError {
     fn from(error: SegmentUnavailable) -> Self {
+        DataFusionError::External(Box::new(error))
+    }
+}
+
+/// The store has not been heard for so long that "the newest" means nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("replica has not heard its store for {age_ms} ms; at most {max_ms} ms are answered for")]
+pub struct Stale {
+    /// Since the last successful probe of the worst stream.
+    pub age_ms: u64,
+    /// The limit in force.
+    pub max_ms: u64,
+}
+
+impl From<Stale> for DataFusionError {
+    fn from(error: Stale) -> Self {
         DataFusionError::External(Box::new(error))
     }
 }

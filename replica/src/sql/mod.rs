@@ -1,26 +1,43 @@
 //! SQL over a vault's snapshot: the table, its scan, and a session that can do nothing else.
 //!
 //! Reading order: `statement` and `bounds` (what may be asked), `session` (one per query, pinned to a
-//! snapshot), `table` (which segments survive), `prune` and `spans` (which rows of them), `scan`
-//! and `read` (the plan's leaf), `rewrite` (ids as people write them), `bind` (parameters),
-//! `catalog` and `system` (the other tables).
+//! snapshot) with `states`, `table` (which segments survive), `prune` and `spans` (which rows of them), `scan`
+//! and `read` (the plan's leaf), with `search` and `needle` (text), `keep` (what a filter leaves),
+//! `group` (labels by code) and `utc` (hours), `rewrite` (ids as people write them), `bind` (parameters), `bounded`
+//! with `growth` and `memory` (what a query may take), `catalog` and `system` (the other tables).
 
 mod bind;
+mod bounded;
 mod bounds;
 mod catalog;
+mod checked;
 mod error;
+mod expansion;
+mod group;
+mod growth;
+mod join_text;
+mod keep;
+mod memory;
+mod needle;
 mod prune;
 mod read;
+mod repeatable;
 mod rewrite;
 mod scan;
+mod search;
 mod session;
 mod spans;
 mod statement;
+mod states;
 mod statistics;
 mod system;
 mod table;
+mod tenants;
+mod utc;
 
 pub use bind::Params;
-pub use error::{NotBegun, Position, QueryError, SegmentUnavailable};
-pub use session::{Engine, EngineError, Limits, Missing, Prepared, QueryScope};
+pub use error::{Bound, NotBegun, OverBound, Position, QueryError, SegmentUnavailable, Stale};
+pub use session::{
+    Engine, EngineError, Limits, Missing, Planned, Prepared, QueryLimits, QueryScope,
+};
 pub use system::{ReplicaInfo, SystemSource};

@@ -51,6 +51,13 @@ impl TimeBounds {
             .fold(TimeBounds::ALL, |bounds, term| bounds.and(Self::of_term(term)))
     }
 
+    /// Whether bounds of `time` are all that `predicate` says.
+    fn are(predicate: &Arc<dyn PhysicalExpr>) -> bool {
+        split_conjunction(predicate)
+            .into_iter()
+            .all(|term| is_true(term) || Self::of_term(term) != TimeBounds::ALL)
+    }
+
     fn of_term(term: &Arc<dyn PhysicalExpr>) -> TimeBounds {
         let Some(binary) = term.downcast_ref::<BinaryExpr>() else { return TimeBounds::ALL };
         if *binary.op() == Operator::Or {
@@ -88,6 +95,11 @@ fn is_null_time(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.downcast_ref::<IsNullExpr>().is_some_and(|is_null| is_time(is_null.arg()))
 }
 
+fn is_true(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    let value = expr.downcast_ref::<Literal>().map(Literal::value);
+    matches!(value, Some(ScalarValue::Boolean(Some(true))))
+}
+
 fn literal(expr: &Arc<dyn PhysicalExpr>) -> Option<i64> {
     match expr.downcast_ref::<Literal>()?.value() {
         ScalarValue::TimestampMicrosecond(value, _) => *value,
@@ -116,15 +128,20 @@ impl Prune {
     /// Reads what `predicate`, over the columns of `schema`, guarantees of its rows.
     pub(super) fn new(predicate: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Self {
         let mut prune = Prune {
-            predicate: PruningPredicateBuilder::new()
-                .with_file_schema(Arc::clone(schema))
-                .with_max_in_list_size(IN_LIST_MAX)
-                .build(Arc::clone(predicate)),
+            predicate: None,
             time: TimeBounds::of(predicate),
             tenants: None,
             event_ids: None,
             actor_ids: None,
         };
+        // A top-k says nothing else, and says it again after every batch.
+        if TimeBounds::are(predicate) {
+            return prune;
+        }
+        prune.predicate = PruningPredicateBuilder::new()
+            .with_file_schema(Arc::clone(schema))
+            .with_max_in_list_size(IN_LIST_MAX)
+            .build(Arc::clone(predicate));
         for guarantee in LiteralGuarantee::analyze(predicate) {
             if guarantee.guarantee != Guarantee::In || guarantee.literals.len() > LOOKUPS_MAX {
                 continue;

@@ -14,11 +14,15 @@ use datafusion::physical_expr_common::physical_expr::{
 };
 use datafusion::physical_plan::filter::batch_filter;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
-use sealcast_vault::{SegmentEntry, VaultSnapshot, VerifiedSegment};
+use futures::FutureExt as _;
+use sealcast_vault::{SegmentEntry, VerifiedSegment};
 
 use super::error::SegmentUnavailable;
+use super::keep::{keep, mask};
 use super::prune::{Prune, TimeBounds};
+use super::session::QueryScope;
 use super::spans::{Rows, Span, spans};
+use super::tenants::TenantFilter;
 
 /// First piece that an ordered top-k reads from the end of a tenant's rows; each further piece is
 /// twice as long.
@@ -38,6 +42,10 @@ pub(super) struct Shape {
     pub(super) predicate: Option<Arc<dyn PhysicalExpr>>,
     /// What the filter rules out.
     pub(super) prune: Option<Prune>,
+    /// Rows of a batch, where the engine wants fewer than the segments have.
+    pub(super) rows_max: usize,
+    /// Comes before everything else, where the caller is limited to some tenants.
+    pub(super) tenants: Option<TenantFilter>,
 }
 
 /// A part of a segment: see [`Span::is_of`].
@@ -59,8 +67,11 @@ pub(super) struct ReadMetrics {
 }
 
 impl ReadMetrics {
-    pub(super) fn new(set: &ExecutionPlanMetricsSet, partition: usize) -> Self {
-        let counter = |name| MetricBuilder::new(set).counter(name, partition);
+    /// For a limited caller the counters stay out of `set`: they tell of rows of others.
+    pub(super) fn new(set: &ExecutionPlanMetricsSet, partition: usize, limited: bool) -> Self {
+        let hidden = ExecutionPlanMetricsSet::new();
+        let counted = if limited { &hidden } else { set };
+        let counter = |name| MetricBuilder::new(counted).counter(name, partition);
         ReadMetrics {
             segments_opened: counter("segments_opened"),
             segments_skipped: counter("segments_skipped"),
@@ -90,11 +101,30 @@ impl Dynamic {
     }
 }
 
-type Opening = SpawnedTask<Result<Arc<VerifiedSegment>>>;
+/// A segment that is being opened, or is open.
+#[derive(Debug)]
+enum Opening {
+    Done(Result<Arc<VerifiedSegment>>),
+    Running(SpawnedTask<Result<Arc<VerifiedSegment>>>),
+}
+
+impl Opening {
+    async fn join(self) -> Result<Arc<VerifiedSegment>> {
+        match self {
+            Opening::Done(segment) => segment,
+            Opening::Running(task) => task
+                .join()
+                .await
+                .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?,
+        }
+    }
+}
 
 #[derive(Debug)]
 struct Open {
     segment: Arc<VerifiedSegment>,
+    /// Whether the caller may see all of it.
+    owned: bool,
     spans: VecDeque<Span>,
     /// The batch read last: its number and its columns.
     batch: Option<(usize, RecordBatch)>,
@@ -103,7 +133,7 @@ struct Open {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Reader {
-    pub(super) snapshot: Arc<VaultSnapshot>,
+    pub(super) scope: Arc<QueryScope>,
     pub(super) shape: Arc<Shape>,
     pub(super) units: VecDeque<Unit>,
     pub(super) metrics: ReadMetrics,
@@ -115,11 +145,13 @@ pub(super) struct Reader {
     ahead: Option<(Unit, Opening)>,
     open: Option<Open>,
     piece_rows: usize,
+    /// What was found and not given yet.
+    rest: VecDeque<RecordBatch>,
 }
 
 impl Reader {
     pub(super) fn new(
-        snapshot: Arc<VaultSnapshot>,
+        scope: Arc<QueryScope>,
         shape: Arc<Shape>,
         units: Vec<Unit>,
         filters: &[Arc<dyn PhysicalExpr>],
@@ -131,7 +163,7 @@ impl Reader {
         });
         Ok(Reader {
             dynamic: dynamic.collect::<Result<_>>()?,
-            snapshot,
+            scope,
             shape,
             units: units.into(),
             metrics,
@@ -140,11 +172,15 @@ impl Reader {
             ahead: None,
             open: None,
             piece_rows: PIECE_ROWS_FIRST,
+            rest: VecDeque::new(),
         })
     }
 
     /// The next batch with at least one row.
     pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(piece) = self.next_piece() {
+            return Ok(Some(piece));
+        }
         while self.limit != Some(0) {
             self.refresh()?;
             if self.open.is_none() {
@@ -155,15 +191,26 @@ impl Reader {
                 self.open = None;
                 continue;
             };
-            let found = self.read(batch, &rows)?;
-            if found.num_rows() > 0 {
-                self.metrics.output_rows.add(found.num_rows());
-                return Ok(Some(found));
+            let found = self.read(batch, &rows);
+            self.scope.check_opened()?;
+            self.rest.extend(found?);
+            if let Some(piece) = self.next_piece() {
+                return Ok(Some(piece));
             }
             // Rows that match nothing may be many: others get their turn.
             tokio::task::consume_budget().await;
         }
         Ok(None)
+    }
+
+    fn next_piece(&mut self) -> Option<RecordBatch> {
+        let found = self.rest.pop_front()?;
+        let rows = found.num_rows().min(self.shape.rows_max);
+        if rows < found.num_rows() {
+            self.rest.push_front(found.slice(rows, found.num_rows() - rows));
+        }
+        self.metrics.output_rows.add(rows);
+        Some(found.slice(0, rows))
     }
 
     fn refresh(&mut self) -> Result<()> {
@@ -178,7 +225,8 @@ impl Reader {
 
     fn prunes(&self) -> Vec<&Prune> {
         let dynamic = self.dynamic.iter().map(|dynamic| &dynamic.prune);
-        self.shape.prune.iter().chain(dynamic).collect()
+        let tenants = self.shape.tenants.iter().map(|tenants| &tenants.prune);
+        tenants.chain(&self.shape.prune).chain(dynamic).collect()
     }
 
     fn time(&self) -> TimeBounds {
@@ -198,13 +246,13 @@ impl Reader {
             if !self.is_top() && self.limit.is_none() {
                 self.ahead = self.start_opening();
             }
-            let segment = opening
-                .join()
-                .await
-                .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+            let segment = opening.join().await?;
+            self.scope.note_opened(&unit.entry, segment.watch());
             let spans = self.plan(&unit, &segment)?;
             if !spans.is_empty() {
-                return Ok(Some(Open { segment, spans, batch: None }));
+                let tenants = self.shape.tenants.as_ref();
+                let owned = tenants.is_none_or(|tenants| tenants.owns(segment.seal()));
+                return Ok(Some(Open { segment, owned, spans, batch: None }));
             }
         }
     }
@@ -217,10 +265,15 @@ impl Reader {
                 continue;
             }
             self.metrics.segments_opened.add(1);
-            let (snapshot, entry) = (Arc::clone(&self.snapshot), Arc::clone(&unit.entry));
-            let opening = SpawnedTask::spawn(async move {
+            let (snapshot, entry) = (Arc::clone(&self.scope.snapshot), Arc::clone(&unit.entry));
+            let mut open = Box::pin(async move {
                 snapshot.open(&entry).await.map_err(|source| unavailable(&entry, source).into())
             });
+            // Most are open: those need no task.
+            let opening = match open.as_mut().now_or_never() {
+                Some(segment) => Opening::Done(segment),
+                None => Opening::Running(SpawnedTask::spawn(open)),
+            };
             return Some((unit, opening));
         }
         None
@@ -272,29 +325,48 @@ impl Reader {
         None
     }
 
-    /// The matching ones of `rows`, in the columns asked for.
-    fn read(&mut self, batch: usize, rows: &Rows) -> Result<RecordBatch> {
+    /// The matching ones of `rows`, in the columns asked for; no batch is empty.
+    fn read(&mut self, batch: usize, rows: &Rows) -> Result<Vec<RecordBatch>> {
         let shape = Arc::clone(&self.shape);
         let columns = self.columns(batch)?;
+        let owned = self.open.as_ref().is_some_and(|open| open.owned);
         let mut found = match rows {
             Rows::Range(range) => columns.slice(range.start, range.len()),
             Rows::Picked(rows) => take_record_batch(&columns, &UInt32Array::from(rows.clone()))?,
         };
         self.metrics.rows_read.add(found.num_rows());
+        if let Some(tenants) = &shape.tenants {
+            found = tenants.own_rows(&found, owned)?;
+        }
         let dynamic = self.dynamic.iter().map(|dynamic| &dynamic.filter);
-        for predicate in shape.predicate.iter().chain(dynamic) {
+        let mut filters: Vec<_> = shape.predicate.iter().chain(dynamic).collect();
+        let last = filters.pop();
+        for filter in filters {
             if found.num_rows() > 0 {
-                found = batch_filter(&found, predicate)?;
+                found = batch_filter(&found, filter)?;
             }
         }
+        let mask = match last {
+            Some(filter) if found.num_rows() > 0 => {
+                Some(mask(filter.evaluate(&found)?, found.num_rows())?)
+            }
+            _ => None,
+        };
+        if !shape.output.iter().copied().eq(0..shape.columns.len()) {
+            found = found.project(&shape.output)?;
+        }
+        let mut kept = match mask {
+            Some(mask) => keep(&found, &mask)?,
+            None => vec![found],
+        };
         if let Some(limit) = &mut self.limit {
-            found = found.slice(0, found.num_rows().min(*limit));
-            *limit -= found.num_rows();
+            for batch in &mut kept {
+                *batch = batch.slice(0, batch.num_rows().min(*limit));
+                *limit -= batch.num_rows();
+            }
         }
-        if shape.output.iter().copied().eq(0..shape.columns.len()) {
-            return Ok(found);
-        }
-        Ok(found.project(&shape.output)?)
+        kept.retain(|batch| batch.num_rows() > 0);
+        Ok(kept)
     }
 
     /// The needed columns of a batch in their logical types; borrowed from the map, except label
@@ -311,12 +383,14 @@ impl Reader {
         let schema = Arc::clone(&self.shape.schema);
         let columns = self.shape.columns.iter().zip(schema.fields()).map(|(column, field)| {
             let array = batch.column(*column);
+            let bytes = array.to_data().get_slice_memory_size().unwrap_or_default();
+            self.scope.charge_scan(bytes as u64)?;
             if array.data_type() == field.data_type() {
                 return Ok(Arc::clone(array));
             }
-            cast(array, field.data_type())
+            Ok(cast(array, field.data_type())?)
         });
-        let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+        let columns = columns.collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let columns = RecordBatch::try_new_with_options(schema, columns, &options)?;
         self.metrics.batches_read.add(1);

@@ -25,9 +25,10 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
     SortOrderPushdownResult,
 };
-use sealcast_vault::{SegmentEntry, VaultSnapshot};
+use sealcast_vault::SegmentEntry;
 
 use super::read::{ReadMetrics, Reader, Shape, Unit};
+use super::session::QueryScope;
 
 /// A segment with fewer rows is never split over partitions.
 const SPLIT_ROWS_MIN: usize = 65_536;
@@ -35,7 +36,7 @@ const SPLIT_ROWS_MIN: usize = 65_536;
 /// The leaf.
 #[derive(Clone, Debug)]
 pub(super) struct SegmentScan {
-    snapshot: Arc<VaultSnapshot>,
+    scope: Arc<QueryScope>,
     shape: Arc<Shape>,
     /// The segments that survived planning.
     entries: Vec<Arc<SegmentEntry>>,
@@ -50,7 +51,7 @@ pub(super) struct SegmentScan {
 
 impl SegmentScan {
     pub(super) fn new(
-        snapshot: Arc<VaultSnapshot>,
+        scope: Arc<QueryScope>,
         shape: Shape,
         entries: Vec<Arc<SegmentEntry>>,
         statistics: Statistics,
@@ -58,7 +59,12 @@ impl SegmentScan {
     ) -> Result<Self> {
         let schema: SchemaRef = Arc::new(shape.schema.project(&shape.output)?);
         let is_lookup = shape.prune.as_ref().is_some_and(|prune| prune.event_ids.is_some());
-        let partitions = deal(&entries, if is_lookup { 1 } else { partitions.max(1) });
+        let wanted = if is_lookup { 1 } else { partitions.max(1) };
+        let mut partitions = deal(&entries, wanted);
+        if shape.tenants.is_some() {
+            // How many there are would tell how large segments are, with the rows of others.
+            partitions.resize(wanted, Vec::new());
+        }
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
             Partitioning::UnknownPartitioning(partitions.len()),
@@ -66,7 +72,7 @@ impl SegmentScan {
             Boundedness::Bounded,
         );
         Ok(SegmentScan {
-            snapshot,
+            scope,
             shape: Arc::new(shape),
             entries,
             partitions,
@@ -118,11 +124,15 @@ impl DisplayAs for SegmentScan {
         let separator = if kind == DisplayFormatType::TreeRender { "\n" } else { ", " };
         let schema = self.properties.eq_properties.schema();
         let columns: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-        let (kept, all) = (self.entries.len(), self.snapshot.segments.len());
+        let (kept, all) = (self.entries.len(), self.scope.snapshot.segments.len());
         if kind != DisplayFormatType::TreeRender {
             write!(f, "SegmentScan: ")?;
         }
-        write!(f, "segments={kept}/{all}{separator}columns=[{}]", columns.join(", "))?;
+        match self.shape.tenants {
+            None => write!(f, "segments={kept}/{all}{separator}")?,
+            Some(_) => write!(f, "tenants=own{separator}")?,
+        }
+        write!(f, "columns=[{}]", columns.join(", "))?;
         if let Some(predicate) = &self.shape.predicate {
             write!(f, "{separator}filter={predicate}")?;
         }
@@ -182,11 +192,11 @@ impl ExecutionPlan for SegmentScan {
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let mut reader = Reader::new(
-            Arc::clone(&self.snapshot),
+            Arc::clone(&self.scope),
             Arc::clone(&self.shape),
             self.partitions.get(partition).cloned().unwrap_or_default(),
             &self.dynamic,
-            ReadMetrics::new(&self.metrics, partition),
+            ReadMetrics::new(&self.metrics, partition, self.shape.tenants.is_some()),
         )?;
         reader.descending = self.descending;
         reader.limit = self.limit;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SQLOptions;
@@ -12,22 +13,36 @@ use datafusion::execution::object_store::{
 };
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::execution::{FunctionRegistry as _, SendableRecordBatchStream};
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::execution::{FunctionRegistry as _, SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::optimizer::Analyzer;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use parking_lot::Mutex;
-use sealcast_vault::VaultSnapshot;
+use sealcast_common::serve::access::Grant;
+use sealcast_vault::{MapWatch, SegmentEntry, VaultSnapshot};
 
 use super::bind::{Params, bind};
+use super::bounded::{BoundCalls, CONSTANT_BYTES_MAX, largest_constant};
 use super::bounds::check_plan;
 use super::catalog::{CATALOG, EVENTS_SCHEMA, QueryCatalog};
-use super::error::QueryError;
+use super::checked::checked;
+use super::error::{Bound, OverBound, QueryError, SegmentUnavailable, Stale};
+use super::group::GroupByCode;
+use super::memory::QueryPool;
+use super::read::unavailable;
+use super::repeatable::is_repeatable;
 use super::rewrite::{EventIdText, UuidText};
 use super::statement::parse;
+use super::states::{States, task_context};
 use super::system::SystemSource;
+use super::utc::{DATE_TRUNC, UtcTrunc};
 
+/// What the copies of one constant may take in a batch, bytes.
+const CONSTANTS_BYTES: u64 = 64 * CONSTANT_BYTES_MAX;
+/// What a sort sets aside for merging what it has spilled, as a part of its query's memory: the
+/// engine's own 10 MiB would be more than all of a small one.
+const SORT_RESERVE_PART: usize = 16;
 /// Consumers that an out-of-memory message names.
 const CONSUMERS_NAMED: usize = 3;
 
@@ -41,6 +56,8 @@ pub struct EngineError(#[from] DataFusionError);
 pub struct Limits {
     /// Memory of operators, bytes.
     pub memory_bytes: usize,
+    /// Of which one query may use so much.
+    pub query_memory_bytes: usize,
     /// Where operators spill to.
     pub spill_dir: PathBuf,
     /// Bytes spilled at the same time.
@@ -63,9 +80,32 @@ pub struct Missing {
 }
 
 impl Missing {
+    /// For a limited caller: that rows are missing, not which and how many.
+    fn untold() -> Self {
+        Missing { shard: 0, start: 0, end: 0, reason: "segment is not available".to_owned() }
+    }
+
     /// `shard:[start,end)`.
     pub fn to_text(&self) -> String {
+        if self.end == 0 {
+            return "untold".to_owned();
+        }
         format!("{}:[{},{})", self.shard, self.start, self.end)
+    }
+}
+
+/// What one query may use.
+#[derive(Clone, Copy, Debug)]
+pub struct QueryLimits {
+    /// Memory of its operators, bytes.
+    pub memory_bytes: usize,
+    /// Bytes of columns that it reads.
+    pub scan_bytes: Option<u64>,
+}
+
+impl Default for QueryLimits {
+    fn default() -> Self {
+        QueryLimits { memory_bytes: usize::MAX, scan_bytes: None }
     }
 }
 
@@ -78,7 +118,15 @@ pub struct QueryScope {
     pub allow_partial: bool,
     /// Behind the system tables.
     pub system: Arc<dyn SystemSource>,
+    /// Who asks: what it may not see does not exist for this query.
+    pub grant: Arc<Grant>,
+    limits: QueryLimits,
+    /// Events are not answered for: nobody knows how old they are.
+    pub(super) stale: Option<Stale>,
     missing: Mutex<Vec<Missing>>,
+    scanned_bytes: AtomicU64,
+    /// Whose pages rows and intermediate results borrow.
+    opened: Mutex<Vec<(Arc<SegmentEntry>, MapWatch)>>,
 }
 
 impl QueryScope {
@@ -87,8 +135,60 @@ impl QueryScope {
         snapshot: Arc<VaultSnapshot>,
         allow_partial: bool,
         system: Arc<dyn SystemSource>,
+        grant: Arc<Grant>,
     ) -> Self {
-        QueryScope { snapshot, allow_partial, system, missing: Mutex::default() }
+        QueryScope {
+            snapshot,
+            allow_partial,
+            system,
+            grant,
+            limits: QueryLimits::default(),
+            stale: None,
+            missing: Mutex::default(),
+            scanned_bytes: AtomicU64::new(0),
+            opened: Mutex::default(),
+        }
+    }
+
+    /// The same within `limits`.
+    #[must_use]
+    pub fn with_limits(mut self, limits: QueryLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The same, refusing events if the snapshot is too old.
+    #[must_use]
+    pub fn with_stale(mut self, stale: Option<Stale>) -> Self {
+        self.stale = stale;
+        self
+    }
+
+    /// From now on the query reads pages of `entry`'s file.
+    pub(super) fn note_opened(&self, entry: &Arc<SegmentEntry>, watch: &MapWatch) {
+        self.opened.lock().push((Arc::clone(entry), watch.clone()));
+    }
+
+    /// An error if a page that this query may have read was lost meanwhile.
+    pub(super) fn check_opened(&self) -> std::result::Result<(), SegmentUnavailable> {
+        let opened = self.opened.lock();
+        let lost = opened.iter().find(|(_, watch)| watch.fault().is_some());
+        let Some((entry, watch)) = lost else { return Ok(()) };
+        self.snapshot.check(entry, watch).map_err(|source| unavailable(entry, source))
+    }
+
+    /// Bytes of columns that were read so far.
+    pub fn scanned_bytes(&self) -> u64 {
+        self.scanned_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes that `bytes` are about to be read.
+    pub(super) fn charge_scan(&self, bytes: u64) -> std::result::Result<(), OverBound> {
+        let read = self.scanned_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        match self.limits.scan_bytes {
+            Some(max) if read > max => Err(OverBound { bound: Bound::ScannedBytes, max }),
+            _ => Ok(()),
+        }
     }
 
     /// What was left out, by shard and start.
@@ -99,7 +199,10 @@ impl QueryScope {
         missing
     }
 
-    pub(super) fn note_missing(&self, missing: Missing) {
+    pub(super) fn note_missing(&self, mut missing: Missing) {
+        if self.grant.is_limited() {
+            missing = Missing::untold();
+        }
         self.missing.lock().push(missing);
     }
 }
@@ -107,14 +210,27 @@ impl QueryScope {
 /// The engine: one per node.
 #[derive(Debug)]
 pub struct Engine {
-    base: SessionState,
+    states: Arc<States>,
+}
+
+/// A statement that is understood, not yet a plan of operators.
+#[derive(Debug)]
+pub struct Planned {
+    /// The statement as the parser reads it: the same for every way to write it.
+    pub text: String,
+    plan: LogicalPlan,
+    state: SessionState,
+    states: Arc<States>,
+    runtime: Arc<RuntimeEnv>,
+    scope: Arc<QueryScope>,
 }
 
 /// A planned query.
 #[derive(Debug)]
 pub struct Prepared {
     plan: Arc<dyn ExecutionPlan>,
-    state: SessionState,
+    context: Arc<TaskContext>,
+    scope: Arc<QueryScope>,
 }
 
 impl Engine {
@@ -128,18 +244,37 @@ impl Engine {
         let options = config.options_mut();
         options.sql_parser.collect_spans = true;
         options.sql_parser.map_string_types_to_utf8view = false;
+        // Unsound in DataFusion 55.2: while one of several bounds is still null, the filter is made of
+        // the others alone, and `max(a), max(b)` loses rows.
+        options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+        let reserve = &mut options.execution.sort_spill_reservation_bytes;
+        *reserve = (*reserve).min(limits.query_memory_bytes / SORT_RESERVE_PART);
         let mut rules = Analyzer::new().rules;
         rules.insert(0, Arc::new(EventIdText::new()));
+        rules.push(Arc::new(BoundCalls));
         let mut base = SessionStateBuilder::new()
             .with_config(config)
             .with_default_features()
             .with_runtime_env(runtime(limits)?)
             .with_analyzer_rules(rules)
+            .with_physical_optimizer_rule(Arc::new(GroupByCode))
             .build();
         base.register_udf(Arc::new(ScalarUDF::new_from_impl(UuidText::new())))?;
+        let date_trunc = UtcTrunc::new(base.udf(DATE_TRUNC)?);
+        base.register_udf(Arc::new(ScalarUDF::new_from_impl(date_trunc)))?;
         base.register_expr_planner(Arc::new(EventIdText::new()))?;
         datafusion_functions_json::register_all(&mut base)?;
-        Ok(Engine { base })
+        Ok(Engine { states: Arc::new(States::new(base)) })
+    }
+
+    /// Memory that the operators of all queries hold, bytes.
+    pub fn reserved_bytes(&self) -> usize {
+        self.states.base.runtime_env().memory_pool.reserved()
+    }
+
+    /// Bytes that operators have spilled and still hold.
+    pub fn spilled_bytes(&self) -> u64 {
+        self.states.base.runtime_env().disk_manager.used_disk_space()
     }
 
     /// Parses, binds and plans `sql` for `scope`. Every refusal comes from here.
@@ -149,12 +284,21 @@ impl Engine {
         params: Option<&Params>,
         scope: &Arc<QueryScope>,
     ) -> std::result::Result<Prepared, QueryError> {
+        self.plan(sql, params, scope).await?.compile().await
+    }
+
+    /// The first half of [`Engine::prepare`]: what is asked.
+    pub async fn plan(
+        &self,
+        sql: &str,
+        params: Option<&Params>,
+        scope: &Arc<QueryScope>,
+    ) -> std::result::Result<Planned, QueryError> {
         let marks = matches!(params, Some(Params::Positional(_))) && !sql.contains("$1");
         let statement = parse(sql, marks)?;
-        let catalog = Arc::new(QueryCatalog { scope: Arc::clone(scope) });
-        let state = SessionStateBuilder::new_from_existing(self.base.clone())
-            .with_catalog_list(catalog)
-            .build();
+        let text = statement.to_string();
+        let runtime = self.share(scope);
+        let state = self.states.take(Arc::new(QueryCatalog { scope: Arc::clone(scope) }));
         let plan = state.statement_to_plan(statement).await?;
         let read_only = SQLOptions::new()
             .with_allow_ddl(false)
@@ -163,15 +307,49 @@ impl Engine {
         read_only.verify_plan(&plan)?;
         check_plan(&plan)?;
         let plan = bind(plan, params)?;
-        let plan = state.create_physical_plan(&plan).await?;
-        Ok(Prepared { plan, state })
+        let (states, scope) = (Arc::clone(&self.states), Arc::clone(scope));
+        Ok(Planned { text, plan, state, states, runtime, scope })
+    }
+
+    /// The node's disk and functions, and a bounded part of its memory.
+    fn share(&self, scope: &QueryScope) -> Arc<RuntimeEnv> {
+        let mut own = RuntimeEnv::clone(self.states.base.runtime_env());
+        let pool = QueryPool::new(Arc::clone(&own.memory_pool), scope.limits.memory_bytes);
+        own.memory_pool = Arc::new(pool);
+        Arc::new(own)
+    }
+}
+
+impl Planned {
+    /// Whether it means the same each time that it is asked of the same snapshot.
+    pub fn is_repeatable(&self) -> bool {
+        is_repeatable(&self.plan).unwrap_or(false)
+    }
+
+    /// The second half: how it is answered.
+    pub async fn compile(mut self) -> std::result::Result<Prepared, QueryError> {
+        let plan = self.state.optimize(&self.plan)?;
+        // A constant is copied for every row of a batch: a large one makes the batches small.
+        let largest = largest_constant(&plan)?;
+        let copies = CONSTANTS_BYTES.checked_div(largest).unwrap_or(u64::MAX).max(1);
+        let rows = usize::try_from(copies).unwrap_or(usize::MAX);
+        if rows < self.state.config().batch_size() {
+            let config = self.state.config().clone().with_batch_size(rows);
+            *self.state.config_mut() = config;
+        }
+        let planner = Arc::clone(self.state.query_planner());
+        let context = task_context(&self.state, &plan, self.runtime)?;
+        let plan = planner.create_physical_plan(&plan, &self.state).await?;
+        self.states.give_back(self.state);
+        Ok(Prepared { plan, context, scope: self.scope })
     }
 }
 
 impl Prepared {
     /// Starts it. Dropping the stream stops it.
     pub fn execute(&self) -> Result<SendableRecordBatchStream> {
-        execute_stream(Arc::clone(&self.plan), self.state.task_ctx())
+        let batches = execute_stream(Arc::clone(&self.plan), Arc::clone(&self.context))?;
+        Ok(checked(batches, Arc::clone(&self.scope)))
     }
 }
 

@@ -12,7 +12,8 @@ use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::error::Result;
 use sealcast_common::clock::Micros;
 use sealcast_common::fault::hex;
-use sealcast_vault::{Lag, VaultStatus};
+use sealcast_common::serve::access::Grant;
+use sealcast_vault::{Lag, SegmentEntry, VaultStatus};
 
 use super::session::QueryScope;
 use crate::queries::QueryInfo;
@@ -39,8 +40,8 @@ pub trait SystemSource: Send + Sync + fmt::Debug {
     fn status(&self) -> VaultStatus;
     /// This node.
     fn replica(&self) -> ReplicaInfo;
-    /// Running and recent queries.
-    fn queries(&self) -> Vec<QueryInfo>;
+    /// Running and recent queries that `viewer` may see.
+    fn queries(&self, viewer: &Grant) -> Vec<QueryInfo>;
 }
 
 /// One table's rows, at this moment (and `segments` and `shards` of the query's snapshot).
@@ -81,15 +82,21 @@ fn millis(lag: Lag) -> Option<u64> {
     }
 }
 
+/// A segment's rows, bytes, times and hash count or cover the rows of all its tenants: a limited
+/// caller is shown none, and so neither shards nor streams, which add them up.
+fn visible_segments(scope: &QueryScope) -> &[Arc<SegmentEntry>] {
+    if scope.grant.is_limited() { &[] } else { &scope.snapshot.segments }
+}
+
 fn segments(scope: &QueryScope) -> Columns {
     let status = scope.system.status();
     let faults: BTreeMap<&str, &_> =
         status.quarantine.iter().map(|q| (q.segment.as_str(), &q.corruption)).collect();
-    let entries = &scope.snapshot.segments;
+    let entries = visible_segments(scope);
     let names: Vec<String> = entries.iter().map(|entry| entry.name()).collect();
     let all = || entries.iter().map(|entry| entry.descriptor.as_ref());
     let fault = |name: &String| faults.get(name.as_str()).copied();
-    let state = |entry: &sealcast_vault::SegmentEntry| {
+    let state = |entry: &SegmentEntry| {
         serde_json::to_value(entry.state()).ok().and_then(|s| s.as_str().map(str::to_owned))
     };
     vec![
@@ -115,7 +122,7 @@ fn segments(scope: &QueryScope) -> Columns {
 fn shards(scope: &QueryScope) -> Columns {
     let mut last = BTreeMap::new();
     let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
-    for entry in &scope.snapshot.segments {
+    for entry in visible_segments(scope) {
         last.insert(entry.descriptor.id.shard, entry);
         *counts.entry(entry.descriptor.id.shard).or_default() += 1;
     }
@@ -131,7 +138,10 @@ fn shards(scope: &QueryScope) -> Columns {
 }
 
 fn streams(scope: &QueryScope) -> Columns {
-    let streams = scope.system.status().streams;
+    let streams = match scope.grant.is_limited() {
+        false => scope.system.status().streams,
+        true => Vec::new(),
+    };
     let all = || streams.iter();
     vec![
         ("stream", text(all().map(|s| Some(s.stream.clone())))),
@@ -150,7 +160,8 @@ fn streams(scope: &QueryScope) -> Columns {
 
 fn replicas(scope: &QueryScope) -> Columns {
     let (status, replica) = (scope.system.status(), scope.system.replica());
-    let one = |value: u64| number(std::iter::once(Some(value)));
+    let told = !scope.grant.is_limited();
+    let one = |value: u64| number(std::iter::once(told.then_some(value)));
     vec![
         ("replica", text(std::iter::once(Some(replica.id)))),
         ("version", text(std::iter::once(Some(replica.version)))),
@@ -166,7 +177,7 @@ fn replicas(scope: &QueryScope) -> Columns {
 }
 
 fn queries(scope: &QueryScope) -> Columns {
-    let queries = scope.system.queries();
+    let queries = scope.system.queries(&scope.grant);
     let all = || queries.iter();
     let elapsed = all().map(|q| i64::try_from(q.elapsed_ms).unwrap_or(i64::MAX));
     vec![

@@ -17,15 +17,20 @@ use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt as _;
 use sealcast_common::segment::schema::logical_schema;
-use sealcast_vault::SegmentEntry;
+use sealcast_common::serve::access::Grant;
+use sealcast_vault::{SegmentEntry, SegmentState};
 
 use super::error::NotBegun;
 use super::prune::Prune;
 use super::read::Shape;
 use super::scan::SegmentScan;
+use super::search::searching;
 use super::session::{Missing, QueryScope};
 use super::statistics::table_statistics;
+use super::tenants::{self, TenantFilter};
 
+/// The engine's own size of batches, rows.
+const BATCH_ROWS_USUAL: usize = 8_192;
 /// Segments opened at the same time to find out which are missing.
 const OPEN_PARALLEL: usize = 4;
 
@@ -45,7 +50,14 @@ impl EventsTable {
     async fn available(&self, entries: Vec<Arc<SegmentEntry>>) -> Vec<Arc<SegmentEntry>> {
         let snapshot = &self.scope.snapshot;
         let opened = futures::stream::iter(entries)
-            .map(|entry| async move { (snapshot.open(&entry).await.map(drop), entry) })
+            .map(|entry| async move {
+                // What is open was judged already, and stays open as long as the snapshot's cache
+                // does not need its place.
+                if entry.state() == SegmentState::Mapped {
+                    return (Ok(()), entry);
+                }
+                (snapshot.open(&entry).await.map(drop), entry)
+            })
             .buffered(OPEN_PARALLEL);
         let opened: Vec<_> = opened.collect().await;
         let mut available = Vec::with_capacity(opened.len());
@@ -68,7 +80,12 @@ impl EventsTable {
 }
 
 /// Columns to read, and the filter over them.
-fn shape(session: &dyn Session, projection: &[usize], filters: &[Expr]) -> Result<Shape> {
+fn shape(
+    session: &dyn Session,
+    grant: &Grant,
+    projection: &[usize],
+    filters: &[Expr],
+) -> Result<Shape> {
     let table = logical_schema();
     let mut predicate: Option<Arc<dyn PhysicalExpr>> = None;
     if let Some(filter) = conjunction(filters.iter().cloned()) {
@@ -85,11 +102,22 @@ fn shape(session: &dyn Session, projection: &[usize], filters: &[Expr]) -> Resul
         filtered.retain(|column| !columns.contains(column));
         columns.extend(filtered);
     }
+    let own = grant.tenants.limited();
+    let tenant = table.index_of(tenants::COLUMN)?;
+    if own.is_some() && !columns.contains(&tenant) {
+        columns.push(tenant);
+    }
     let schema: SchemaRef = Arc::new(table.project(&columns)?);
     let predicate = predicate.map(|predicate| reassign_expr_columns(predicate, &schema));
     let predicate = predicate.transpose()?;
     let prune = predicate.as_ref().map(|predicate| Prune::new(predicate, &schema));
-    Ok(Shape { columns, schema, output: (0..projection.len()).collect(), predicate, prune })
+    let predicate = predicate.map(|predicate| searching(predicate, &schema));
+    // Ordinary batches are given as the segments have them.
+    let wanted = session.config().batch_size();
+    let rows_max = if wanted < BATCH_ROWS_USUAL { wanted } else { usize::MAX };
+    let output = (0..projection.len()).collect();
+    let tenants = own.map(|names| TenantFilter::new(session, names, &schema)).transpose()?;
+    Ok(Shape { columns, schema, output, predicate, prune, rows_max, tenants })
 }
 
 #[async_trait]
@@ -140,25 +168,35 @@ impl TableProvider for EventsTable {
         if !self.scope.snapshot.has_begun() {
             return Err(NotBegun.into());
         }
+        if let Some(stale) = self.scope.stale {
+            return Err(stale.into());
+        }
         let all: Vec<usize> = (0..logical_schema().fields().len()).collect();
         let projection = projection.unwrap_or(&all);
-        let shape = shape(session, projection, filters)?;
+        let shape = shape(session, &self.scope.grant, projection, filters)?;
         let segments = &self.scope.snapshot.segments;
         let mut entries = match &shape.prune {
             Some(prune) => prune.segments(segments),
             None => segments.clone(),
         };
-        if let (Some(limit), None) = (limit, &shape.predicate) {
+        if let Some(tenants) = &shape.tenants {
+            entries = tenants.prune.segments(&entries);
+        }
+        if let (Some(limit), None, None) = (limit, &shape.predicate, &shape.tenants) {
             entries.truncate(enough(&entries, limit));
         }
         if self.scope.allow_partial {
             entries = self.available(entries).await;
         }
         let filtered = shape.predicate.is_some() || limit.is_some();
-        let statistics: Statistics = table_statistics(&entries, projection, filtered);
+        let statistics: Statistics = match shape.tenants {
+            None => table_statistics(&entries, projection, filtered),
+            // Every number there counts the rows of others.
+            Some(_) => Statistics::new_unknown(&logical_schema().project(projection)?),
+        };
         let partitions = session.config().target_partitions();
-        let snapshot = Arc::clone(&self.scope.snapshot);
-        let scan = SegmentScan::new(snapshot, shape, entries, statistics, partitions)?;
+        let scope = Arc::clone(&self.scope);
+        let scan = SegmentScan::new(scope, shape, entries, statistics, partitions)?;
         Ok(Arc::new(scan.with_limit(limit)))
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use arrow::record_batch::RecordBatch;
 use reqwest::{Response, StatusCode};
 use sealcast_common::bucket::Store;
 use sealcast_common::catalog::names::{STORE_KEY, commit_key};
@@ -65,6 +66,8 @@ pub(crate) struct Bucket {
     store: Store,
     catalog: Catalog,
     trees: BTreeMap<u16, CompactRange>,
+    /// Every row shipped so far, as its file has it.
+    pub(crate) rows: Vec<RecordBatch>,
 }
 
 impl Bucket {
@@ -74,7 +77,7 @@ impl Bucket {
         let file = StoreFile { format: 1, store_id: hex(&[7; 16]) };
         store.put(STORE_KEY, serde_json::to_vec(&file).unwrap().into()).await.unwrap();
         let catalog = Catalog::empty([7; 16], STREAM);
-        let mut bucket = Bucket { dir, store, catalog, trees: BTreeMap::new() };
+        let mut bucket = Bucket { dir, store, catalog, trees: BTreeMap::new(), rows: Vec::new() };
         bucket.commit(CommitKind::Fence, 1, Vec::new()).await;
         bucket
     }
@@ -114,6 +117,7 @@ impl Bucket {
         let file = encode_segment(rows, &request).unwrap();
         let buffer = arrow::buffer::Buffer::from(file.clone());
         let (view, _) = verify_segment(buffer, &Expectation::default()).unwrap();
+        self.rows.extend(view.decode().unwrap());
         let object = compress(&file, view.seal().blocks.iter().map(|b| b.offset)).unwrap();
         let descriptor = Descriptor::new(
             view.seal(),
@@ -147,6 +151,11 @@ impl Bucket {
         let (record, hash) = CommitRecord::from_object(&object).unwrap();
         self.catalog = self.catalog.apply(&record, hash).unwrap();
         self.store.create(&commit_key(STREAM, record.seq), object.into()).await.unwrap();
+    }
+
+    /// Rows of a shard.
+    pub(crate) fn size(&self, shard: u16) -> u64 {
+        self.trees.get(&shard).map_or(0, CompactRange::end)
     }
 
     /// Flips one bit of a segment's object.
@@ -235,6 +244,13 @@ impl Replica {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
         panic!("{rows} rows are not visible");
+    }
+
+    /// Waits until the log has been read, also where it holds no rows.
+    pub(crate) async fn wait_begun(&self) {
+        while self.post(&json!({ "sql": "select count(*) from events" })).await.status() == 503 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
     }
 
     pub(crate) async fn post(&self, body: &Value) -> Response {

@@ -201,3 +201,43 @@ fn settings_outside_their_range_are_named() {
     let error = config.check().unwrap_err().to_string();
     assert_eq!(error, "replica setting timeout_ms is 0; expected 1 to 86400000");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blind_replica_says_so() {
+    let bucket = Bucket::filled(1, 30).await;
+    let replica = bucket.replica_with(|config| config.max_staleness_ms = 200).await;
+    replica.wait(&bucket.token()).await;
+    assert_eq!(replica.rows("select count(*) from events").await, json!([[30]]));
+    let store = bucket.dir.path().join("store");
+    #[expect(clippy::disallowed_methods, reason = "an outage is not durable work")]
+    std::fs::rename(&store, bucket.dir.path().join("elsewhere")).unwrap();
+    let count = json!({ "sql": "select count(*) from events" });
+    let refused = loop {
+        let response = replica.post(&count).await;
+        if response.status() != 200 {
+            break response;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!(
+        (refused.status().as_u16(), &refused.headers()["retry-after"]),
+        (503, &"5".parse().unwrap())
+    );
+    let problem: Value = refused.json().await.unwrap();
+    assert_eq!(
+        (&problem["code"], &problem["setting"]),
+        (&json!("replica_stale"), &json!("max_staleness_ms"))
+    );
+    // Not even "you have it already": nobody knows.
+    let request = replica.client.post(replica.url("/v1/sql")).header("if-none-match", "*");
+    assert_eq!(request.json(&count).send().await.unwrap().status(), 503);
+    assert_eq!(replica.rows("select count(*) from sealcast.streams").await, json!([[1]]));
+    let accepted = json!({ "sql": "select count(*) from events", "allow_stale": true });
+    let response = replica.post(&accepted).await;
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["sealcast-lag-ms"]),
+        (200, &"unknown".parse().unwrap())
+    );
+    assert_eq!(replica.get("/readyz").await.status(), 503);
+    replica.stop().await;
+}

@@ -1,8 +1,14 @@
 //! The replica through its HTTP surface, over real files in a real store folder.
 
 mod answers;
+mod caching;
+mod escapes;
+mod hostile;
 mod kit;
 mod lifecycle;
+mod limits;
+mod plans;
 mod pruning;
 mod refusals;
+mod streams;
 mod strict;

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::kit::{Bucket, event};
 
-/// Three segments, the middle one damaged in the store.
-async fn damaged() -> Bucket {
+/// Three segments of `rows` rows, the middle one damaged in the store.
+pub(crate) async fn damaged(rows: u64) -> Bucket {
     let mut bucket = Bucket::new().await;
     for segment in 0..3u64 {
-        let events = (segment * 100..(segment + 1) * 100).map(|seq| event(0, seq));
+        let events = (segment * rows..(segment + 1) * rows).map(|seq| event(0, seq));
         let descriptor = bucket.ship(0, events.collect()).await;
         if segment == 1 {
             bucket.damage(&descriptor);
@@ -19,7 +19,7 @@ async fn damaged() -> Bucket {
 
 #[tokio::test]
 async fn a_damaged_segment_fails_what_needs_it_and_nothing_else() {
-    let bucket = damaged().await;
+    let bucket = damaged(100).await;
     let replica = bucket.replica_with(|config| config.partitions = 1).await;
     replica.wait_visible(300).await;
     let (status, problem) =
@@ -42,7 +42,7 @@ async fn a_damaged_segment_fails_what_needs_it_and_nothing_else() {
 
 #[tokio::test]
 async fn a_stream_that_breaks_is_never_complete() {
-    let bucket = damaged().await;
+    let bucket = damaged(100).await;
     let replica = bucket.replica_with(|config| config.partitions = 1).await;
     replica.wait_visible(300).await;
     for format in ["json", "ndjson", "csv", "arrow", "parquet"] {
@@ -57,7 +57,7 @@ async fn a_stream_that_breaks_is_never_complete() {
 
 #[tokio::test]
 async fn allow_partial_lists_what_is_missing() {
-    let bucket = damaged().await;
+    let bucket = damaged(100).await;
     let replica = bucket.replica_with(|_| {}).await;
     replica.wait_visible(300).await;
     let body = json!({ "sql": "select count(*), sum(_seq) from events", "allow_partial": true });

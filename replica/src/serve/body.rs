@@ -1,0 +1,106 @@
+//! An answer's body: ends well only if the query said so, and says it once more in a trailer.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::HttpBody;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use bytes::Bytes;
+use hyper::body::Frame;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Sleep;
+
+/// Trailer: whether the answer was complete.
+pub(super) const COMPLETE: HeaderName = HeaderName::from_static("sealcast-complete");
+/// Trailer: its rows.
+pub(super) const ROWS: HeaderName = HeaderName::from_static("sealcast-rows");
+
+/// In which compressor and connection send what they have: an error makes both drop it, and the
+/// client would get nothing at all, not even the status.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A piece of the body. A body without `End` is a broken one.
+#[derive(Debug)]
+pub(crate) enum Part {
+    Bytes(Bytes),
+    End { rows: u64, complete: bool },
+}
+
+/// The query did not end as it should.
+#[derive(Debug, thiserror::Error)]
+#[error("query ended before its answer was complete")]
+pub(crate) struct Broken;
+
+#[derive(Debug)]
+enum Stage {
+    Open,
+    Breaking(Pin<Box<Sleep>>),
+    Ended,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct AnswerBody {
+    parts: mpsc::Receiver<Part>,
+    /// Ends with the query's task, even where its work does not let go of `parts` yet.
+    watched: Option<oneshot::Receiver<()>>,
+    stage: Stage,
+}
+
+impl AnswerBody {
+    pub(crate) fn new(parts: mpsc::Receiver<Part>, watched: oneshot::Receiver<()>) -> Self {
+        AnswerBody { parts, watched: Some(watched), stage: Stage::Open }
+    }
+
+    fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Part>> {
+        if let Poll::Ready(part) = self.parts.poll_recv(cx) {
+            return Poll::Ready(part);
+        }
+        if let Some(watched) = &mut self.watched {
+            ready!(Pin::new(watched).poll(cx).map(drop));
+            self.watched = None;
+        }
+        // What was sent before the task ended counts.
+        match self.parts.try_recv() {
+            Ok(part) => Poll::Ready(Some(part)),
+            Err(_) => Poll::Ready(None),
+        }
+    }
+}
+
+impl HttpBody for AnswerBody {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match &mut self.stage {
+            Stage::Ended => return Poll::Ready(None),
+            // An error in the body closes the connection in the middle, or resets the stream:
+            // nobody can take what came so far for the whole.
+            Stage::Breaking(pause) => {
+                ready!(pause.as_mut().poll(cx));
+                self.stage = Stage::Ended;
+                return Poll::Ready(Some(Err(Broken)));
+            }
+            Stage::Open => {}
+        }
+        match ready!(self.next(cx)) {
+            Some(Part::Bytes(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+            Some(Part::End { rows, complete }) => {
+                self.stage = Stage::Ended;
+                let complete = HeaderValue::from_static(if complete { "true" } else { "false" });
+                let trailers =
+                    HeaderMap::from_iter([(COMPLETE, complete), (ROWS, HeaderValue::from(rows))]);
+                Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+            }
+            None => {
+                self.stage = Stage::Breaking(Box::pin(tokio::time::sleep(PAUSE)));
+                self.poll_frame(cx)
+            }
+        }
+    }
+}
