@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) const WRITER_URL: &str = "http://127.0.0.1:7070";
 /// Where a replica listens by default.
 pub(crate) const REPLICA_URL: &str = "http://127.0.0.1:7080";
+/// Stands after a command's own options in its help.
+const GLOBAL: &str = "Everywhere";
 
 /// Sealcast: a tamper-evident event log with verified read replicas.
 #[derive(Debug, Parser)]
@@ -23,19 +25,21 @@ Start here:
   sealcast import logs/ --writer http://127.0.0.1:7070
   sealcast sql 'select action, count(*) from events group by 1 order by 2 desc limit 5'
   sealcast verify ./sealcast-data    trust nobody: check every byte, row and signature
+  sealcast doctor                    is this machine fit to run it?
 
 Settings come from a TOML file (--config), below SEALCAST_* variables, below flags."
 )]
 pub(crate) struct Cli {
-    /// TOML file with sections [writer], [shipper], [replica]
-    #[arg(long, global = true, env = "SEALCAST_CONFIG", value_name = "FILE")]
+    /// TOML file with sections [writer], [shipper], [replica], [access]
+    #[arg(long, global = true, env = "SEALCAST_CONFIG", value_name = "FILE", help_heading = GLOBAL)]
     pub(crate) config: Option<PathBuf>,
     /// Log filter, for example `info` or `sealcast_writer=debug,warn`
-    #[arg(long, global = true, env = "SEALCAST_LOG", value_name = "FILTER")]
+    #[arg(long, global = true, env = "SEALCAST_LOG", value_name = "FILTER", help_heading = GLOBAL)]
     pub(crate) log: Option<String>,
     /// Log lines: text or json
     #[cfg(feature = "roles")]
-    #[arg(long, global = true, env = "SEALCAST_LOG_FORMAT", default_value = "text")]
+    #[arg(long, global = true, env = "SEALCAST_LOG_FORMAT", default_value = "text",
+          value_name = "FORMAT", help_heading = GLOBAL)]
     pub(crate) log_format: sealcast_common::serve::LogFormat,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -68,6 +72,34 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Say what is in a segment, log, note or commit record
     Inspect(InspectArgs),
+    /// Make, list and revoke the tokens that servers accept
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Judge an object store
+    #[command(subcommand)]
+    Store(StoreCommand),
+    /// Check settings, or show those in force and where each came from
+    #[cfg(feature = "roles")]
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Examine this machine: clock, file system, limits, store, TLS, ports
+    #[cfg(feature = "roles")]
+    Doctor(DoctorArgs),
+    /// Ask a role whether it is ready; 0 ready, 1 not
+    Health(HealthArgs),
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "For example: sealcast completions bash > /etc/bash_completion.d/sealcast"
+    )]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write a page for every command
+    Man(ManArgs),
+    /// Measure ingest, sealing, verification, freshness and queries on this machine
+    #[cfg(feature = "roles")]
+    Bench(crate::bench::BenchArgs),
 }
 
 #[cfg(feature = "roles")]
@@ -138,6 +170,8 @@ pub(crate) struct ImportArgs {
     #[arg(long, default_value_t = 500, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub(crate) batch: u32,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -174,6 +208,8 @@ pub(crate) struct SqlArgs {
     /// How long to wait for it, milliseconds
     #[arg(long, default_value_t = 10_000, value_name = "MS")]
     pub(crate) wait_ms: u64,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -195,6 +231,8 @@ pub(crate) struct FlushArgs {
     /// Print the token alone
     #[arg(long)]
     pub(crate) token: bool,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
 }
 
 #[derive(Debug, Args)]
@@ -215,4 +253,155 @@ pub(crate) struct InspectArgs {
     /// A .seg, .seg.zst, .wal or .note file, or a commit record
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+}
+
+/// Which sections are meant.
+#[cfg(feature = "roles")]
+#[derive(Debug, Args)]
+pub(crate) struct RolesArgs {
+    /// Only this section; may be repeated [default: all]
+    #[arg(long, value_enum, value_name = "SECTION")]
+    pub(crate) role: Vec<crate::settings::Section>,
+    /// Flags as given to the role, after `--`
+    #[arg(last = true, requires = "role", value_name = "FLAGS")]
+    pub(crate) flags: Vec<String>,
+}
+
+#[cfg(feature = "roles")]
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Tell everything that is wrong; 0 right, 1 wrong, 2 the file cannot be read
+    #[command(after_help = "\
+Checks the file (--config), the SEALCAST_* variables and, after `--`, flags of one role:
+  sealcast config check --config sealcast.toml
+  sealcast config check --role writer -- --shards 8")]
+    Check(RolesArgs),
+    /// Print the settings in force as TOML
+    Show {
+        #[command(flatten)]
+        roles: RolesArgs,
+        /// Say behind each where it came from: default, file and line, variable, flag
+        #[arg(long)]
+        origin: bool,
+    },
+}
+
+#[cfg(feature = "roles")]
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without TARGET, what the settings name is examined: folders, stores, addresses, certificates.
+Exit code 0: ok, or warnings only. 1: something failed.")]
+pub(crate) struct DoctorArgs {
+    /// One folder or store alone, instead of what the settings name
+    #[arg(value_name = "DIR|URL")]
+    pub(crate) target: Option<String>,
+    /// Only what this role needs; may be repeated [default: all]
+    #[arg(long, value_enum, value_name = "SECTION", conflicts_with = "target")]
+    pub(crate) role: Vec<crate::settings::Section>,
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What a client shows to a server, and whose certificate it believes.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ConnectArgs {
+    /// Token of the server; the variable or --token-file keep it out of process lists
+    #[arg(long, env = "SEALCAST_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    pub(crate) access_token: Option<String>,
+    /// File with the token, one line
+    #[arg(long, env = "SEALCAST_TOKEN_FILE", value_name = "FILE", conflicts_with = "access_token")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Certificates (PEM) believed beside the system's
+    #[arg(long, env = "SEALCAST_CA", value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Add a token and print it, this once
+    Create(TokenCreateArgs),
+    /// List tokens: never their secrets
+    List {
+        /// Tokens file
+        #[arg(long, env = "SEALCAST_TOKENS", value_name = "FILE")]
+        tokens: PathBuf,
+    },
+    /// Take a token away: servers refuse it within seconds
+    Revoke {
+        /// Tokens file
+        #[arg(long, env = "SEALCAST_TOKENS", value_name = "FILE")]
+        tokens: PathBuf,
+        /// The token's id, as list shows it: the part after `sc_`
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sealcast token create --tokens tokens.toml --name collector --role ingest --all-tenants
+  sealcast token create --tokens tokens.toml --name acme-grafana --role query --tenant acme --expires 90d")]
+#[command(group = clap::ArgGroup::new("whose").required(true).args(["tenant", "all_tenants"]))]
+pub(crate) struct TokenCreateArgs {
+    /// Tokens file; made if it is missing
+    #[arg(long, env = "SEALCAST_TOKENS", value_name = "FILE")]
+    pub(crate) tokens: PathBuf,
+    /// For people: who or what it is for
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: String,
+    /// ingest, query or admin; may be repeated
+    #[arg(long, required = true, value_name = "ROLE")]
+    pub(crate) role: Vec<sealcast_common::serve::access::Role>,
+    /// Whose events; may be repeated
+    #[arg(long, value_name = "TENANT")]
+    pub(crate) tenant: Vec<String>,
+    /// Everybody's events, also of tenants to come
+    #[arg(long, conflicts_with = "tenant")]
+    pub(crate) all_tenants: bool,
+    /// For how long: 30d, 12h, 90m, 3600s [default: for ever]
+    #[arg(long, value_name = "PERIOD", value_parser = crate::commands::token::period)]
+    pub(crate) expires: Option<i64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HealthArgs {
+    /// Base URL of a writer, shipper or replica
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+    /// Only whether the process answers (/livez), not whether it is ready
+    #[arg(long)]
+    pub(crate) live: bool,
+    /// How long to wait, milliseconds
+    #[arg(long, default_value_t = 5_000, value_name = "MS")]
+    pub(crate) timeout_ms: u64,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// Write a page for every command into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Try whether a store keeps the promises that commits rest on; 0 fit, 1 not fit, 2 cannot tell
+    Probe(StoreProbeArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Credentials and endpoints come from the provider's usual variables (AWS_ACCESS_KEY_ID,
+AWS_ENDPOINT, AWS_ALLOW_HTTP …). A few small objects are put under cap/ and removed again.")]
+pub(crate) struct StoreProbeArgs {
+    /// The store: a folder, file://, s3://, gs://, az://
+    #[arg(value_name = "URL")]
+    pub(crate) store: String,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use sealcast_common::serve::access::Peer;
 use sealcast_common::wire::{FlushResponse, IngestResponse};
 use serde_json::Value;
 
-use crate::args::FlushWait;
-use crate::output::Failure;
+use crate::args::{ConnectArgs, FlushWait};
+use crate::output::{Failure, failed};
 
 /// How often a request is repeated that the server asked to repeat, or that did not reach it.
 const ATTEMPTS: u32 = 30;
@@ -16,6 +18,29 @@ const ATTEMPTS: u32 = 30;
 pub(crate) struct Client {
     http: reqwest::Client,
     base: String,
+}
+
+fn authorization(connect: &ConnectArgs) -> Result<HeaderMap, Failure> {
+    let peer = Peer { token_file: connect.token_file.clone(), ca: None };
+    let stated = match &connect.access_token {
+        Some(token) => Some(format!("Bearer {}", token.trim())),
+        None => peer.authorization().map_err(failed)?,
+    };
+    let mut headers = HeaderMap::new();
+    if let Some(stated) = stated {
+        let mut value = HeaderValue::from_str(&stated)
+            .map_err(|_| Failure::new("the access token holds a byte that no header can carry"))?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(headers)
+}
+
+fn certificates(connect: &ConnectArgs) -> Result<Vec<reqwest::Certificate>, Failure> {
+    let peer = Peer { token_file: None, ca: connect.ca.clone() };
+    let Some(pem) = peer.ca_pem().map_err(failed)? else { return Ok(Vec::new()) };
+    reqwest::Certificate::from_pem_bundle(&pem)
+        .map_err(|error| Failure::new(format!("--ca holds no certificate: {error}")))
 }
 
 /// An answer that is no success.
@@ -51,15 +76,25 @@ pub(crate) enum Answer {
 }
 
 impl Client {
-    /// A client of the server at `base`.
+    /// A client of the server at `base`, without a token.
     pub(crate) fn new(base: &str) -> Result<Self, Failure> {
+        Self::open(base, &ConnectArgs::default())
+    }
+
+    /// A client of the server at `base` that shows its token with every request.
+    pub(crate) fn open(base: &str, connect: &ConnectArgs) -> Result<Self, Failure> {
         let url = url::Url::parse(base).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         if url.is_none() {
             let hint = "expected a URL such as http://127.0.0.1:7070";
             return Err(Failure::new(format!("server {base:?} is no http URL")).hint(hint));
         }
-        let http = reqwest::Client::builder()
+        let mut builder = reqwest::Client::builder()
             .connect_timeout(Duration::from_secs(5))
+            .default_headers(authorization(connect)?);
+        for certificate in certificates(connect)? {
+            builder = builder.add_root_certificate(certificate);
+        }
+        let http = builder
             .build()
             .map_err(|error| Failure::new(format!("http client cannot start: {error}")))?;
         Ok(Client { http, base: base.trim_end_matches('/').to_owned() })
@@ -126,6 +161,12 @@ impl Client {
             wait = (wait * 2).min(Duration::from_secs(2));
         }
         Err(last.unwrap_or_else(|| Failure::new("events were not taken")))
+    }
+
+    /// A plain GET of a path of the server.
+    pub(crate) async fn get(&self, path: &str) -> Result<Answer, Failure> {
+        let response = self.http.get(format!("{}{path}", self.base)).send().await;
+        self.answer(response.map_err(|error| self.unreachable(&error))?).await
     }
 
     /// Seals every tail.

@@ -1,15 +1,21 @@
 //! The `sealcast` command: every role, and the tools of operators, developers and auditors.
 //!
 //! Reading order: `args` (what can be typed), `commands` (one file each), `client` (HTTP),
-//! [`import`] (log files → events), [`verify`] (offline verdicts), `output` (what is printed).
+//! [`import`] (log files → events), [`verify`] (offline verdicts), `bench`, `output` (what is printed).
 
 mod args;
+#[cfg(feature = "roles")]
+mod bench;
 mod client;
 mod commands;
 #[cfg(feature = "roles")]
 pub mod demo;
+#[cfg(feature = "roles")]
+mod doctor;
 pub mod import;
 mod output;
+#[cfg(feature = "roles")]
+mod settings;
 pub mod verify;
 
 use std::process::ExitCode;
@@ -63,5 +69,16 @@ async fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Flush(args) => commands::flush::run(args).await,
         Command::Verify(args) => commands::verify::run(args).await,
         Command::Inspect(args) => commands::inspect::run(&args),
+        Command::Store(command) => commands::store::run(command).await,
+        Command::Token(command) => commands::token::run(&command),
+        #[cfg(feature = "roles")]
+        Command::Config(command) => commands::config::run(&command, cli.config.as_deref()),
+        #[cfg(feature = "roles")]
+        Command::Doctor(args) => Box::pin(commands::doctor::run(args, cli.config.as_deref())).await,
+        Command::Health(args) => commands::health::run(args).await,
+        Command::Completions { shell } => commands::completions::completions(shell),
+        Command::Man(args) => commands::completions::man(&args),
+        #[cfg(feature = "roles")]
+        Command::Bench(args) => Box::pin(bench::run(args)).await,
     }
 }

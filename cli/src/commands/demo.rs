@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use sealcast_common::clock::{Clock as _, WallClock};
+use sealcast_common::serve::access::TokenText;
 use sealcast_common::wire::FlushResponse;
 use serde_json::json;
 
+use super::access::{everything, locks};
 use super::import::{Options, import_paths};
 use super::local::{Addresses, Local};
 use super::roles::stop_on_signal;
 use super::sql::{Rows, query};
-use crate::args::{DemoArgs, FlushWait};
+use crate::args::{ConnectArgs, DemoArgs, FlushWait};
 use crate::client::Client;
 use crate::demo::Generator;
 use crate::output::{Failure, Progress, failed, line, table};
@@ -21,6 +23,8 @@ const SEED: u64 = 2026;
 const BATCH: usize = 1_000;
 /// How long the replica may take to hold what was flushed, milliseconds.
 const WAIT_MS: u64 = 60_000;
+/// How long the demo's own token is good for.
+const DAY_MICROS: i64 = 24 * 3_600 * 1_000_000;
 
 /// What the demo asks: title and statement.
 const QUERIES: [(&str, &str); 6] = [
@@ -60,17 +64,22 @@ pub(crate) async fn run(args: DemoArgs) -> Result<u8, Failure> {
     let stop = stop_on_signal();
     let (dir, _temporary) = data_dir(args.dir.as_deref())?;
     let store = dir.join("store").display().to_string();
-    let local = Local::start(&dir, &store, addresses(args.exit)).await?;
+    let (access, _) = locks(&dir)?;
+    let token = everything(&access, "demo", Some(DAY_MICROS))?;
+    let connect =
+        ConnectArgs { access_token: Some(token.reveal().to_owned()), ..ConnectArgs::default() };
+    let starting = Local::start_locked(&dir, &store, addresses(args.exit), access);
+    let local = Box::pin(starting).await?;
     line(format!(
         "writer {}  shipper {}  replica {}",
         local.writer_url(),
         local.shipper_url(),
         local.replica_url()
     ));
-    let shown = show(&args, &dir, &local).await;
+    let shown = show(&args, &dir, &local, &connect).await;
     let ended = match &shown {
         Ok(last) if !args.exit => {
-            go_on(&local, &dir);
+            go_on(&local, &dir, &token);
             line(last);
             stop.cancelled().await;
             local.stop().await
@@ -89,9 +98,14 @@ pub(crate) async fn run(args: DemoArgs) -> Result<u8, Failure> {
 }
 
 /// Loads, flushes, asks, verifies; answers the last line.
-async fn show(args: &DemoArgs, dir: &Path, local: &Local) -> Result<String, Failure> {
-    let writer = Client::new(&local.writer_url())?;
-    let replica = Client::new(&local.replica_url())?;
+async fn show(
+    args: &DemoArgs,
+    dir: &Path,
+    local: &Local,
+    connect: &ConnectArgs,
+) -> Result<String, Failure> {
+    let writer = Client::open(&local.writer_url(), connect)?;
+    let replica = Client::open(&local.replica_url(), connect)?;
     let clock = WallClock::default();
     let started = clock.monotonic();
     let sent = if args.from.is_empty() {
@@ -204,22 +218,25 @@ fn addresses(exit: bool) -> Addresses {
     Addresses { writer, shipper, replica }
 }
 
-fn go_on(local: &Local, dir: &Path) {
+fn go_on(local: &Local, dir: &Path, token: &TokenText) {
     let (writer, replica) = (local.writer_url(), local.replica_url());
     line(format!(
         r#"
-Go on, while this runs (data in {}):
-  curl -s {writer}/v1/events -H 'content-type: application/json' \
+Go on, while this runs (data in {}; the token is good for a day):
+  export SEALCAST_TOKEN={}
+  auth="authorization: Bearer $SEALCAST_TOKEN"
+  curl -s {writer}/v1/events -H "$auth" -H 'content-type: application/json' \
     -d '{{"tenant":"acme","action":"user.login","actor_id":"alice","outcome":"success"}}'
-  curl -s -X POST '{writer}/v1/admin/flush?wait=shipped'
-  curl -s {replica}/v1/sql -H 'content-type: text/plain' \
+  curl -s -H "$auth" -X POST '{writer}/v1/admin/flush?wait=shipped'
+  curl -s {replica}/v1/sql -H "$auth" -H 'content-type: text/plain' \
     -d "select time, action, outcome from events where tenant = 'acme' and actor_id = 'alice'"
   sealcast sql --replica {replica}
-  python3 -c "import json,urllib.request as u; print(json.load(u.urlopen(u.Request(
+  python3 -c "import json,os,urllib.request as u; print(json.load(u.urlopen(u.Request(
     '{replica}/v1/sql', b'select outcome, count(*) from events group by 1',
-    {{'content-type': 'text/plain'}})))['rows'])"
+    {{'content-type': 'text/plain', 'authorization': 'Bearer ' + os.environ['SEALCAST_TOKEN']}})))['rows'])"
 Ctrl-C ends it.
 "#,
-        dir.display()
+        dir.display(),
+        token.reveal()
     ));
 }

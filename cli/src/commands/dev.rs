@@ -3,6 +3,9 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use sealcast_common::serve::access::AccessConfig;
+
+use super::access::{everything, locks};
 use super::local::{Addresses, Local};
 use super::roles::stop_on_signal;
 use crate::args::DevArgs;
@@ -25,17 +28,33 @@ pub(crate) async fn run(args: DevArgs, config: Option<&Path>) -> Result<u8, Fail
         shipper: args.shipper_http.clone(),
         replica: args.replica_http.clone(),
     };
-    let local = Local::start(&args.dir, &store, addresses).await?;
+    let (access, fresh) = match args.no_auth {
+        true => (AccessConfig::default(), false),
+        false => locks(&args.dir)?,
+    };
+    let tokens = access.tokens.clone();
+    let token = if fresh { Some(everything(&access, "dev", None)?) } else { None };
+    let local = Box::pin(Local::start_locked(&args.dir, &store, addresses, access)).await?;
     line(format!("data     {}", args.dir.display()));
     line(format!("store    {store}"));
     line(format!("writer   {}", local.writer_url()));
     line(format!("shipper  {}", local.shipper_url()));
     line(format!("replica  {}", local.replica_url()));
-    line(if args.no_auth {
-        "access   no tokens (--no-auth): whoever reaches these loopback ports may read and write"
-    } else {
-        "access   this version has no tokens yet: loopback addresses only"
-    });
+    match (tokens, token) {
+        (None, _) => line(
+            "access   no tokens (--no-auth): whoever reaches these loopback ports may read and write",
+        ),
+        (Some(file), Some(token)) => {
+            line(format!("access   tokens in {}; this one may do everything", file.display()));
+            line("         and is shown this once:");
+            line(format!("export SEALCAST_TOKEN={}", token.reveal()));
+        }
+        (Some(file), None) => line(format!(
+            "access   tokens in {0}; another one: sealcast token create --tokens {0} --name me \
+             --role ingest --role query --role admin --all-tenants",
+            file.display()
+        )),
+    }
     for (surface, address) in [("--flight", &args.flight), ("--pg", &args.pg)] {
         if let Some(address) = address {
             line(format!("note     {surface} {address} is accepted but not served yet"));
@@ -47,7 +66,7 @@ pub(crate) async fn run(args: DevArgs, config: Option<&Path>) -> Result<u8, Fail
     Ok(0)
 }
 
-/// Without tokens, nobody but this machine may reach a port.
+/// Without TLS, nobody but this machine may reach a port.
 fn require_loopback(address: &str) -> Result<(), Failure> {
     let loopback = match address.parse::<SocketAddr>() {
         Ok(address) => address.ip().is_loopback(),
@@ -57,5 +76,5 @@ fn require_loopback(address: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(format!("address {address} is not a loopback address"))
-        .hint("dev serves without tokens: expected 127.0.0.1:PORT, [::1]:PORT or localhost:PORT"))
+        .hint("dev serves plain text: expected 127.0.0.1:PORT, [::1]:PORT or localhost:PORT"))
 }

@@ -5,7 +5,7 @@ use crate::client::Client;
 use crate::output::{Failure, line};
 
 pub(crate) async fn run(args: FlushArgs) -> Result<u8, Failure> {
-    let flushed = Client::new(&args.writer)?.flush(args.wait).await?;
+    let flushed = Client::open(&args.writer, &args.connect)?.flush(args.wait).await?;
     if args.token {
         line(&flushed.token);
         return Ok(0);

@@ -32,7 +32,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(args: ImportArgs) -> Result<u8, Failure> {
-    let client = Client::new(&args.writer)?;
+    let client = Client::open(&args.writer, &args.connect)?;
     let options =
         Options { batch: args.batch as usize, skip_bad: args.skip_bad, state: args.state };
     let done = import_paths(&client, &args.paths, &options).await?;

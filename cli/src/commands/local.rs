@@ -4,9 +4,11 @@
 
 use std::path::Path;
 
+use sealcast_common::serve::access::AccessConfig;
 use tokio_util::sync::CancellationToken;
 
 use super::roles::{shipper_ended, writer_failure};
+use crate::args::ConnectArgs;
 use crate::client::Client;
 use crate::output::{Failure, failed};
 
@@ -23,20 +25,32 @@ pub(crate) struct Local {
     shipper: sealcast_shipper::Handle,
     replica: sealcast_replica::Handle,
     stops: [CancellationToken; 3],
+    access: AccessConfig,
 }
 
 impl Local {
-    /// Starts writer, shipper and replica under `dir`.
+    /// Starts writer, shipper and replica under `dir`, without tokens.
     pub(crate) async fn start(
         dir: &Path,
         store: &str,
         addresses: Addresses,
+    ) -> Result<Self, Failure> {
+        Box::pin(Self::start_locked(dir, store, addresses, AccessConfig::default())).await
+    }
+
+    /// Starts writer, shipper and replica under `dir`, behind the locks of `access`.
+    pub(crate) async fn start_locked(
+        dir: &Path,
+        store: &str,
+        addresses: Addresses,
+        access: AccessConfig,
     ) -> Result<Self, Failure> {
         let stops = [CancellationToken::new(), CancellationToken::new(), CancellationToken::new()];
         let [stop_writer, stop_shipper, stop_replica] = stops.clone();
         let config = sealcast_writer::Config {
             dir: dir.join("writer"),
             http: addresses.writer,
+            access: access.clone(),
             ..sealcast_writer::Config::default()
         };
         let writer = sealcast_writer::start(config, Default::default(), stop_writer);
@@ -45,6 +59,7 @@ impl Local {
             dir: dir.join("writer"),
             store: store.to_owned(),
             http: addresses.shipper,
+            access: access.clone(),
             writer: Some(format!("http://{}", writer.http)),
             ..sealcast_shipper::Config::default()
         };
@@ -54,12 +69,13 @@ impl Local {
             dir: dir.join("replica"),
             store: store.to_owned(),
             http: addresses.replica,
+            access: access.clone(),
             shipper: vec![format!("http://{}", shipper.http)],
             ..sealcast_replica::Config::default()
         };
         let replica = sealcast_replica::start(config, Default::default(), stop_replica);
         let replica = replica.await.map_err(failed)?;
-        Ok(Local { writer, shipper, replica, stops })
+        Ok(Local { writer, shipper, replica, stops, access })
     }
 
     pub(crate) fn writer_url(&self) -> String {
@@ -79,10 +95,12 @@ impl Local {
     pub(crate) async fn stop(self) -> Result<(), Failure> {
         let [stop_writer, stop_shipper, stop_replica] = self.stops;
         let shipper_url = format!("http://{}", self.shipper.http);
+        let token_file = self.access.peer_token_file;
+        let connect = ConnectArgs { token_file, ..ConnectArgs::default() };
         stop_writer.cancel();
         let writer = self.writer.join().await.map_err(failed);
         // What cannot be shipped now stays sealed on disk and is shipped at the next start.
-        if let Err(error) = Client::new(&shipper_url)?.ship().await {
+        if let Err(error) = Client::open(&shipper_url, &connect)?.ship().await {
             tracing::warn!(error = error.message, "last segments not shipped");
         }
         stop_shipper.cancel();

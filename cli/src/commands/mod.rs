@@ -1,16 +1,26 @@
 //! One file per command.
 
 #[cfg(feature = "roles")]
+mod access;
+pub(crate) mod completions;
+#[cfg(feature = "roles")]
+pub(crate) mod config;
+#[cfg(feature = "roles")]
 pub(crate) mod demo;
 #[cfg(feature = "roles")]
 pub(crate) mod dev;
+#[cfg(feature = "roles")]
+pub(crate) mod doctor;
 pub(crate) mod flush;
+pub(crate) mod health;
 pub(crate) mod import;
 pub(crate) mod inspect;
 #[cfg(feature = "roles")]
-mod local;
+pub(crate) mod local;
 mod prompt;
 #[cfg(feature = "roles")]
 pub(crate) mod roles;
 pub(crate) mod sql;
+pub(crate) mod store;
+pub(crate) mod token;
 pub(crate) mod verify;

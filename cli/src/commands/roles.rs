@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sealcast_common::serve::{init_telemetry, load_section, shutdown_signal};
+use sealcast_common::serve::{init_telemetry, shutdown_signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{Cli, Command};
@@ -33,7 +33,7 @@ pub(crate) async fn writer(
     args: &sealcast_writer::Args,
     file: Option<&Path>,
 ) -> Result<u8, Failure> {
-    let config = load_section("writer", file, args).map_err(failed)?;
+    let config = sealcast_writer::Config::load(file, args).map_err(failed)?;
     let seams = sealcast_writer::Seams::default();
     let handle = sealcast_writer::start(config, seams, stop_on_signal()).await;
     let handle = handle.map_err(|error| writer_failure(&error))?;
@@ -76,7 +76,7 @@ pub(crate) async fn replica(
     args: &sealcast_replica::Args,
     file: Option<&Path>,
 ) -> Result<u8, Failure> {
-    let config = load_section("replica", file, args).map_err(failed)?;
+    let config = sealcast_replica::Config::load(file, args).map_err(failed)?;
     let seams = sealcast_replica::Seams::default();
     let handle = sealcast_replica::start(config, seams, stop_on_signal()).await.map_err(failed)?;
     handle.join().await.map_err(failed)?;

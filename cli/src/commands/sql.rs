@@ -17,7 +17,7 @@ pub(crate) struct Rows {
 }
 
 pub(crate) async fn run(args: SqlArgs) -> Result<u8, Failure> {
-    let client = Client::new(&args.replica)?;
+    let client = Client::open(&args.replica, &args.connect)?;
     let statement = match &args.statement {
         Some(statement) => statement.clone(),
         None if std::io::stdin().is_terminal() => {

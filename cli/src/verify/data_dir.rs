@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use sealcast_common::checked;
 use sealcast_common::fault::Corruption;
 use sealcast_common::layout::{DATA_FORMAT, DataDir};
 use sealcast_common::segment::SegmentName;
@@ -71,8 +72,8 @@ fn identity(dir: &DataDir) -> Result<NodeFile, Unread> {
         return Err(Unread::Cannot(format!("{}: {why}", dir.root().display())));
     }
     let text = read_text(&path, "the writer's identity")?;
-    let node: NodeFile = serde_json::from_str(&text)
-        .map_err(|error| damaged(&path, "the writer's identity", error.to_string()))?;
+    let node: NodeFile = checked::parse("node_file", text.as_bytes())
+        .map_err(|found| found.in_object(path.display().to_string()))?;
     if node.format != DATA_FORMAT {
         let why = format!("format {}, expected {DATA_FORMAT}; use another sealcast", node.format);
         return Err(Unread::Cannot(format!("{}: {why}", path.display())));
@@ -103,7 +104,8 @@ fn shipped(dir: &DataDir, node: &NodeFile) -> Result<Option<ShippedFile>, Unread
         Corruption::new("shipped_file", None, expected, found).in_object(path.display().to_string())
     };
     let text = read_text(&path, "what is committed")?;
-    let file: ShippedFile = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    let file: ShippedFile = checked::parse("shipped_file", text.as_bytes())
+        .map_err(|found| found.in_object(path.display().to_string()))?;
     if file.stream != node.node {
         return Err(bad(format!("stream {}", file.stream)).into());
     }

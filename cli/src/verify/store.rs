@@ -1,9 +1,12 @@
 //! An object store: every stream's log followed from its first record, every segment judged.
 
 use arrow_buffer::Buffer;
-use sealcast_common::bucket::{Store, StoreError};
+use sealcast_common::bucket::{Store, StoreError, StreamIndex};
 use sealcast_common::catalog::Descriptor;
-use sealcast_common::catalog::names::{STORE_FORMAT, STORE_KEY, STREAMS_PREFIX};
+use sealcast_common::catalog::names::{
+    STORE_FORMAT, STORE_KEY, STREAM_INDEX_PREFIX, STREAMS_PREFIX, commit_key,
+};
+use sealcast_common::checked;
 use sealcast_common::fault::{Corruption, hex, unhex};
 use sealcast_common::integrity::{CompactRange, file_hash, range_digest};
 use sealcast_common::segment::{Expectation, decompress, verify_segment};
@@ -26,6 +29,10 @@ pub(super) async fn verify(store: &Store, progress: OnProgress<'_>) -> (Report, 
         Err(error) => return (Report::cannot(error.to_string()), followed),
     };
     let (store_id, streams) = found;
+    match index(store).await {
+        Ok(findings) => report.findings.extend(findings),
+        Err(error) => report.unchecked.push(error.to_string()),
+    }
     for name in streams {
         let stream = stream::verify(store, store_id, &name, &mut report).await;
         let catalog = &stream.catalog;
@@ -64,9 +71,9 @@ async fn find(store: &Store) -> Result<Result<Found, Unread>, StoreError> {
         }
         return bad("no such object".into());
     };
-    let file: StoreFile = match serde_json::from_slice(&bytes) {
+    let file: StoreFile = match checked::parse("store_file", &bytes) {
         Ok(file) => file,
-        Err(error) => return bad(error.to_string()),
+        Err(found) => return Ok(Err(found.in_object(STORE_KEY).into())),
     };
     if file.format != STORE_FORMAT {
         let why = format!("format {}, expected {STORE_FORMAT}; use another sealcast", file.format);
@@ -80,6 +87,22 @@ async fn find(store: &Store) -> Result<Result<Found, Unread>, StoreError> {
         }
         Some(id) => Ok(Ok((id, streams))),
     }
+}
+
+/// Every entry of the index names a stream that has a log: it is written after the first record.
+async fn index(store: &Store) -> Result<Vec<Corruption>, StoreError> {
+    let mut findings = Vec::new();
+    for (key, _) in store.list_all(STREAM_INDEX_PREFIX).await? {
+        let entry = store.get(&key).await?.unwrap_or_default();
+        let found = match StreamIndex::stream_of(&entry) {
+            Some(name) if store.get(&commit_key(&name, 1)).await?.is_some() => continue,
+            Some(name) => name,
+            None => "no name".into(),
+        };
+        let found = Corruption::new("stream_index", None, "the name of a stream", found);
+        findings.push(found.in_object(key));
+    }
+    Ok(findings)
 }
 
 /// One object in full. Answers the tree after it, as its own seal tells when it is sound.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use sealcast_common::bucket::{CreateOnlyLog, Store, StoreError};
 use sealcast_common::catalog::names::{STREAMS_PREFIX, commit_key, head_key, snapshot_leaf_key};
 use sealcast_common::catalog::{Catalog, CommitRecord, SnapshotRoot, decode_leaf};
+use sealcast_common::checked;
 use sealcast_common::fault::{Corruption, hex};
 use sealcast_common::wire::HeadFile;
 
@@ -144,8 +145,7 @@ impl Followed {
     /// The head is a hint that nobody trusts, but no shipper ever wrote one that is ahead.
     fn head(&self, bytes: &[u8], snapshots: &[String]) -> Result<(), Corruption> {
         let bad = |expected: String, found: String| Corruption::new("head", None, expected, found);
-        let head: HeadFile = serde_json::from_slice(bytes)
-            .map_err(|error| bad("a commit and its hash".into(), error.to_string()))?;
+        let head: HeadFile = checked::parse("head", bytes)?;
         if let Some(key) = head.snapshot.filter(|key| !snapshots.contains(key)) {
             return Err(bad("a snapshot that stands".into(), key));
         }
@@ -170,8 +170,8 @@ impl Followed {
             return Err(Corruption::new("commit_chain", None, hex(&commit.hash), hex(&root.hash)));
         }
         let same = segments.shards.iter().all(|(shard, snapped)| {
-            let logged = self.catalog.shards.get(shard).map(|logged| logged.segments.as_slice());
-            logged.is_some_and(|logged| logged.starts_with(&snapped.segments))
+            let logged = self.catalog.shards.get(shard);
+            logged.is_some_and(|logged| logged.segments.starts_with(&snapped.segments))
         });
         let found = Commit {
             hash: root.hash,
