@@ -11,8 +11,21 @@ async fn said(args: &[&str]) -> (Option<i32>, String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_has_help() {
     for command in [
-        "demo", "dev", "writer", "shipper", "replica", "import", "sql", "flush", "verify",
+        "demo",
+        "dev",
+        "writer",
+        "shipper",
+        "replica",
+        "import",
+        "sql",
+        "flush",
+        "verify",
         "inspect",
+        "config",
+        "doctor",
+        "health",
+        "completions",
+        "man",
     ] {
         let (code, text) = said(&[command, "--help"]).await;
         assert_eq!(code, Some(0), "{command}");

@@ -58,6 +58,10 @@ async fn a_flipped_byte_in_the_log_stops_the_writer_and_cuts_nothing() {
     let (check, object, offset) = finding(&report);
     assert_eq!(check, "wal_frame");
     assert!(object.ends_with(".wal") && offset.is_some(), "{report}");
+    // One bad log stops one shard; with all of them bad there is nothing to serve.
+    for other in cluster.files("writer/wal", ".wal").into_iter().filter(|other| *other != log) {
+        flip(&other, |len| len / 2);
+    }
     let dir = cluster.path("writer").display().to_string();
     let started =
         run(&sealcast("sealcast-writer"), &["--dir", &dir, "--http", "127.0.0.1:0"]).await;

@@ -1,10 +1,23 @@
 //! Whole paths through real processes: one binary, one module per story.
 
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod access;
 mod apart;
 mod commands;
 mod corruption;
 mod demo;
+mod deploy;
+mod disk_full;
+mod eviction;
+mod fencing;
+mod hostile;
+mod kills;
+mod mapping;
+mod matrix;
+mod openapi;
+mod operator;
+mod outage;
 mod path;
+mod prefixes;
 mod s3;

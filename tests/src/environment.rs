@@ -3,6 +3,8 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use sealcast_common::clock::{Random, SeededRandom};
+
 #[expect(clippy::disallowed_methods, reason = "the harness's one reading of the environment")]
 fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
@@ -44,6 +46,35 @@ pub fn weed(test: &str) -> Option<PathBuf> {
         skip(test, "SEALCAST_WEED is not set (run scripts/test)");
     }
     found
+}
+
+/// A number for runs by hand that are longer than the gate's, such as `SEALCAST_KILLS`.
+pub fn number(name: &str, default: u64) -> u64 {
+    let text = variable(name).map(|value| value.display().to_string());
+    text.map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
+}
+
+/// rclone, whose S3 server ignores conditions, or the test is skipped.
+pub fn rclone(test: &str) -> Option<PathBuf> {
+    let found = variable("SEALCAST_RCLONE");
+    if found.is_none() {
+        skip(test, "SEALCAST_RCLONE is not set (run scripts/test)");
+    }
+    found
+}
+
+/// Random numbers that `SEALCAST_SEED` repeats; the seed is printed, so that a failure names it.
+pub fn random(test: &str) -> SeededRandom {
+    let seed = number("SEALCAST_SEED", 1);
+    std::io::stderr().write_all(format!("{test}: SEALCAST_SEED={seed}\n").as_bytes()).ok();
+    SeededRandom::new(seed)
+}
+
+/// A number below `end`.
+pub fn below(random: &dyn Random, end: u64) -> u64 {
+    let mut bytes = [0; 8];
+    random.fill(&mut bytes);
+    u64::from_le_bytes(bytes) % end
 }
 
 /// A program of this workspace, built beside the test's own executable.

@@ -36,11 +36,16 @@ impl Process {
         self.child.wait().expect("wait");
     }
 
+    /// Any signal by name, such as `STOP` and `CONT`.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status();
+        assert!(sent.expect("kill").success(), "SIG{name} to {pid}");
+    }
+
     /// SIGTERM, then the exit status.
     pub async fn terminate(mut self) -> ExitStatus {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill");
-        assert!(sent.success());
+        self.signal("TERM");
         self.ended().await
     }
 
@@ -55,6 +60,15 @@ impl Process {
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("wait").is_none()
     }
+
+    /// Anonymous memory in use, bytes: mapped segments are the page cache's and not counted.
+    pub fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        kib.map_or(0, |kib| kib * 1024)
+    }
 }
 
 impl Drop for Process {
@@ -67,8 +81,13 @@ impl Drop for Process {
 
 /// Runs a program to its end.
 pub async fn run(program: &Path, args: &[&str]) -> Output {
+    run_with(program, args, &[]).await
+}
+
+/// Runs a program to its end with more in its environment.
+pub async fn run_with(program: &Path, args: &[&str], env: &[(&str, &str)]) -> Output {
     let mut command = tokio::process::Command::new(program);
-    command.args(args).stdin(Stdio::null()).kill_on_drop(true);
+    command.args(args).envs(env.iter().copied()).stdin(Stdio::null()).kill_on_drop(true);
     command.output().await.unwrap_or_else(|error| panic!("{}: {error}", program.display()))
 }
 

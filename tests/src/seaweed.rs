@@ -1,5 +1,6 @@
 //! SeaweedFS: a real S3 server on loopback, with one bucket.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -69,13 +70,23 @@ impl Seaweed {
         "s3://sealcast/cluster".to_owned()
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
     /// What a process needs in its environment.
     pub fn env(&self) -> Vec<(String, String)> {
+        self.env_at(self.address())
+    }
+
+    /// The same for a process that reaches it through a proxy.
+    pub fn env_at(&self, address: SocketAddr) -> Vec<(String, String)> {
         [
             ("AWS_ACCESS_KEY_ID", KEY.to_owned()),
             ("AWS_SECRET_ACCESS_KEY", KEY.to_owned()),
             ("AWS_REGION", "us-east-1".to_owned()),
-            ("AWS_ENDPOINT", format!("http://127.0.0.1:{}", self.port)),
+            ("AWS_ENDPOINT", format!("http://{address}")),
             ("AWS_ALLOW_HTTP", "true".to_owned()),
         ]
         .map(|(name, value)| (name.to_owned(), value))

@@ -13,20 +13,26 @@ struct Crate {
 }
 
 /// The dependency table. A folder inside another comes first.
-const CRATES: [Crate; 8] = [
+const CRATES: [Crate; 9] = [
     Crate { dir: "common", name: "sealcast-common", sees: &[] },
-    Crate { dir: "writer", name: "sealcast-writer", sees: &["sealcast-common"] },
-    Crate { dir: "shipper", name: "sealcast-shipper", sees: &["sealcast-common"] },
-    Crate { dir: "replica/vault", name: "sealcast-vault", sees: &["sealcast-common"] },
+    Crate { dir: "writer", name: "sealcast-writer", sees: &CONTRACT },
+    Crate { dir: "shipper", name: "sealcast-shipper", sees: &CONTRACT },
+    Crate { dir: "replica/vault", name: "sealcast-vault", sees: &CONTRACT },
     Crate {
         dir: "replica",
         name: "sealcast-replica",
-        sees: &["sealcast-common", "sealcast-vault"],
+        sees: &["sealcast-common", "sealcast-vault", FAULTS],
     },
     Crate { dir: "cli", name: "sealcast-cli", sees: &ROLES },
     Crate { dir: "tests/tidy", name: "sealcast-tidy", sees: &[] },
+    Crate { dir: "tests/faults", name: FAULTS, sees: &["sealcast-common"] },
     Crate { dir: "tests", name: "sealcast-tests", sees: &ALL },
 ];
+
+/// Only tests may name it: rule [`faults`].
+const FAULTS: &str = "sealcast-faults";
+
+const CONTRACT: [&str; 2] = ["sealcast-common", FAULTS];
 
 const ROLES: [&str; 5] = [
     "sealcast-common",
@@ -36,8 +42,9 @@ const ROLES: [&str; 5] = [
     "sealcast-replica",
 ];
 
-const ALL: [&str; 6] = [
+const ALL: [&str; 7] = [
     "sealcast-common",
+    FAULTS,
     "sealcast-writer",
     "sealcast-shipper",
     "sealcast-vault",
@@ -65,6 +72,21 @@ pub fn engine(tree: &Tree) -> Vec<Finding> {
         let engine = package.starts_with("datafusion") && krate.name != ENGINE_HOME;
         engine.then(|| format!("datafusion named only by {ENGINE_HOME}"))
     })
+}
+
+/// What injects faults is linked into tests only.
+pub fn faults(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, text) in manifests(tree).filter(|(path, _)| !path.starts_with("tests/")) {
+        let dependencies = manifest::dependencies(text);
+        let linked =
+            |it: &&manifest::Dependency| it.package() == FAULTS && it.table != "dev-dependencies";
+        for dependency in dependencies.iter().filter(linked) {
+            let found = format!("`{FAULTS}` in [{}]", dependency.table);
+            findings.push(Finding::new(path, dependency.line, found, "[dev-dependencies]"));
+        }
+    }
+    findings
 }
 
 /// Every member stands in the table, so that a new crate has to say whom it may see.

@@ -72,3 +72,14 @@ fn a_crate_without_a_rule_is_found() {
     let found = places(&boundaries::members(&tree));
     assert_eq!(found, ["extra/Cargo.toml:1 a crate without a rule"]);
 }
+
+#[test]
+fn faults_in_a_build_are_found() {
+    let tree = Tree::of(&[
+        ("writer/Cargo.toml", "[dependencies]\nsealcast-faults.workspace = true\n"),
+        ("shipper/Cargo.toml", "[dev-dependencies]\nsealcast-faults.workspace = true\n"),
+        ("tests/Cargo.toml", "[dependencies]\nsealcast-faults.workspace = true\n"),
+    ]);
+    let found = places(&boundaries::faults(&tree));
+    assert_eq!(found, ["writer/Cargo.toml:2 `sealcast-faults` in [dependencies]"]);
+}

@@ -68,6 +68,11 @@ fn only_the_replica_names_datafusion() {
 }
 
 #[test]
+fn faults_are_linked_into_tests_only() {
+    clean(boundaries::faults);
+}
+
+#[test]
 fn every_crate_stands_in_the_table() {
     clean(boundaries::members);
 }

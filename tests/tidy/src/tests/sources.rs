@@ -27,7 +27,7 @@ fn unsafe_is_found_outside_its_home_only() {
     let block = "//! x\nfn f() { unsafe { g() } }\n";
     let harmless = "//! unsafe\n#![deny(unsafe_code)] // unsafe\nconst A: &str = \"unsafe\";\n";
     let tree = Tree::of(&[
-        (sources::UNSAFE_HOME, block),
+        (sources::UNSAFE_HOMES[0], block),
         ("replica/vault/src/admit.rs", block),
         ("common/src/lib.rs", harmless),
         ("cli/src/main.rs", "//! x\n#[unsafe(no_mangle)]\nfn f() {}\n"),
