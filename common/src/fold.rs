@@ -63,10 +63,11 @@ impl Hasher for Folder {
         for pair in pairs {
             self.take(word(pair), word(&pair[8..]));
         }
-        // The length tells a shorter text from one that goes on in zeros.
+        // The length tells a shorter text from one that goes on in zeros. It lies in the byte that
+        // a rest of at most 15 leaves free: elsewhere it would be mistaken for text.
         let mut last = [0; 16];
         last[..rest.len()].copy_from_slice(rest);
-        self.take(word(&last) ^ (bytes.len() as u64).rotate_right(8), word(&last[8..]));
+        self.take(word(&last), word(&last[8..]) ^ (bytes.len() as u64).rotate_right(8));
     }
 
     fn write_u8(&mut self, value: u8) {

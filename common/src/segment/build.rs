@@ -258,11 +258,11 @@ impl<'r, E: Borrow<Event>> Part<'r, E> {
     }
 
     fn times(&self, name: &str) -> ArrayRef {
-        let pick: fn(&Row<E>) -> i64 = match name {
-            "time" => |row| row.event.borrow().time.0,
-            _ => |row| row.ingested_at.0,
-        };
-        let times = TimestampMicrosecondArray::from_iter_values(self.rows().map(pick));
+        let stated = name == "time";
+        let times = self
+            .rows()
+            .map(|row| if stated { row.event.borrow().time.0 } else { row.ingested_at.0 });
+        let times = TimestampMicrosecondArray::from_iter_values(times);
         Arc::new(times.with_timezone("UTC"))
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use arrow_array::Array as _;
 use arrow_buffer::Buffer;
 use proptest::prelude::*;
 
@@ -99,6 +100,9 @@ fn several_batches_verify() {
     let expect = expectation(&file, 0, rows, frontier);
     let (view, batches) = verify_segment(Buffer::from(file.as_slice()), &expect).unwrap();
     assert_eq!((batches.len(), view.seal().zones.len()), (2, 2));
+    // Whoever holds a row of the small one is charged for its message, not for the file.
+    let held = batches[1].column(0).get_buffer_memory_size();
+    assert!(held < file.len() / 10, "{held} of {}", file.len());
 }
 
 #[test]

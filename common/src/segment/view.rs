@@ -118,7 +118,7 @@ impl SegmentView {
             for block in &self.dictionaries {
                 self.check_plain(block).map_err(|found| failed(block, found))?;
                 decoder
-                    .read_dictionary(block, &self.message(block))
+                    .read_dictionary(block, &alone(self.message(block)))
                     .map_err(|error| failed(block, error.to_string()))?;
             }
             self.batches
@@ -126,7 +126,7 @@ impl SegmentView {
                 .map(|block| {
                     self.check_plain(block).map_err(|found| failed(block, found))?;
                     decoder
-                        .read_record_batch(block, &self.message(block))
+                        .read_record_batch(block, &alone(self.message(block)))
                         .map_err(|error| failed(block, error.to_string()))?
                         .ok_or_else(|| failed(block, "an empty message".into()))
                 })
@@ -163,6 +163,21 @@ impl SegmentView {
         let len = block.metaDataLength() as usize + block.bodyLength() as usize;
         self.buffer.slice_with_length(block.offset() as usize, len)
     }
+}
+
+/// A part of a file that owns the file and says of itself that it is that part.
+struct Part(Buffer);
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_slice()
+    }
+}
+
+/// The same bytes, at the same place, as a buffer of their own length: whoever holds a few rows of a
+/// message is charged for the message then, not for the whole file.
+fn alone(message: Buffer) -> Buffer {
+    Buffer::from(bytes::Bytes::from_owner(Part(message)))
 }
 
 /// Blocks tile the file from 0 to before the footer, and the footer's messages are exactly them.

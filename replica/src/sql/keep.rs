@@ -3,8 +3,12 @@
 
 use std::ops::Range;
 
-use arrow::array::{Array as _, AsArray as _, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::compute::{SlicesIterator, filter_record_batch, prep_null_mask_filter};
+use arrow::array::{
+    Array as _, AsArray as _, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array,
+};
+use arrow::compute::{
+    SlicesIterator, filter_record_batch, prep_null_mask_filter, take_record_batch,
+};
 use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
 
@@ -16,6 +20,15 @@ pub(super) fn mask(answer: ColumnarValue, rows: usize) -> Result<BooleanArray> {
     let mask = answer.into_array(rows)?;
     let mask = mask.as_boolean();
     Ok(if mask.nulls().is_some() { prep_null_mask_filter(mask) } else { mask.clone() })
+}
+
+/// The rows of `batch` in memory of their own: whoever holds some of few is charged for no more.
+pub(super) fn own(batch: &RecordBatch) -> Result<RecordBatch> {
+    let rows = u32::try_from(batch.num_rows()).unwrap_or(u32::MAX);
+    if batch.num_columns() == 0 {
+        return Ok(batch.clone());
+    }
+    Ok(take_record_batch(batch, &UInt32Array::from_iter_values(0..rows))?)
 }
 
 /// The rows of `batch` where `mask`, which has no nulls, holds, in their order.

@@ -18,7 +18,7 @@ use futures::FutureExt as _;
 use sealcast_vault::{SegmentEntry, VerifiedSegment};
 
 use super::error::SegmentUnavailable;
-use super::keep::{keep, mask};
+use super::keep::{keep, mask, own};
 use super::prune::{Prune, TimeBounds};
 use super::session::QueryScope;
 use super::spans::{Rows, Span, spans};
@@ -366,7 +366,8 @@ impl Reader {
             }
         }
         kept.retain(|batch| batch.num_rows() > 0);
-        Ok(kept)
+        // A top-k keeps a few rows of many pieces.
+        if self.is_top() { kept.iter().map(own).collect() } else { Ok(kept) }
     }
 
     /// The needed columns of a batch in their logical types; borrowed from the map, except label

@@ -17,6 +17,7 @@ use std::time::Duration;
 use sealcast_common::bucket::Store;
 use sealcast_common::catalog::names::commit_key;
 use sealcast_common::catalog::{Catalog, CommitRecord};
+use sealcast_common::checked;
 use sealcast_common::fault::unhex;
 use sealcast_common::wire::StoreFile;
 use tokio_util::sync::CancellationToken;
@@ -49,7 +50,7 @@ async fn once(sealed: &SealedDir, store: &Store) -> Result<Ended, RunError> {
 /// The log folded from its first record, as an auditor would.
 async fn folded(store: &Store) -> Catalog {
     let file = store.get("SEALCAST.json").await.unwrap().unwrap();
-    let file: StoreFile = serde_json::from_slice(&file).unwrap();
+    let file: StoreFile = checked::parse("store_file", &file).unwrap();
     let mut catalog = Catalog::empty(unhex(&file.store_id).unwrap(), "node-a");
     while let Some(object) = store.get(&commit_key("node-a", catalog.seq + 1)).await.unwrap() {
         let (record, hash) = CommitRecord::from_object(&object).unwrap();

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use sealcast_common::checked;
 use sealcast_common::clock::Micros;
 use sealcast_common::durable::{Durable as _, RealFiles};
 use sealcast_common::event::{Event, Position, encode_leaf};
@@ -133,7 +134,7 @@ impl SealedDir {
 
     pub(super) fn shipped(&self) -> ShippedFile {
         let text = std::fs::read(self.dir.shipped_file()).unwrap();
-        serde_json::from_slice(&text).unwrap()
+        checked::parse("shipped_file", &text).unwrap()
     }
 }
 
