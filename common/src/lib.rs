@@ -3,8 +3,8 @@
 //! Reading order: [`event`] (what is sent and hashed), [`integrity`] (tree, notes, signer),
 //! [`wal`] (the tail), [`segment`] (the sealed file), [`catalog`] (commits and what they add up
 //! to), [`routing`], [`wire`] (what travels by HTTP), [`layout`] (a writer's folder), then the
-//! seams [`clock`] and [`durable`] (together: [`seams`]), the bounds in [`limits`], and [`fold`] (a
-//! hash for tables). With features: `bucket` (object stores) and `serve` (HTTP servers).
+//! seams [`clock`] and [`durable`] (together: [`seams`]), and the bounds in [`limits`]. With
+//! features: `bucket` (object stores) and `serve` (HTTP servers).
 
 #[cfg(feature = "bucket")]
 pub mod bucket;
@@ -15,7 +15,6 @@ pub mod clock;
 pub mod durable;
 pub mod event;
 pub mod fault;
-pub mod fold;
 pub mod integrity;
 pub mod layout;
 pub mod limits;

@@ -203,7 +203,7 @@ impl RunningQuery {
         self.entry.id
     }
 
-    /// Completes when somebody cancels it.
+    /// Completes when somebody cancels it, and when it has ended.
     pub(crate) fn cancelled(&self) -> CancellationToken {
         self.entry.cancel.clone()
     }
@@ -221,6 +221,7 @@ impl RunningQuery {
         }
         *ended = Some((state, took));
         drop(ended);
+        self.entry.cancel.cancel();
         let mut lists = self.queries.lists.lock();
         lists.running.remove(&self.entry.id);
         lists.recent.push_front(Arc::clone(&self.entry));

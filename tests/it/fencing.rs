@@ -1,5 +1,6 @@
 //! Two shippers, one stream: whoever is overtaken ends with 75, and the log stays one lineage.
 
+use sealcast_common::durable::{Durable as _, RealFiles};
 use sealcast_tests::{
     Checker, Cluster, Process, Roles, SHIPPER, Seaweed, WRITER, copy_dir, deliver, sealcast, until,
     weed,
@@ -43,8 +44,12 @@ fn other_shipper(cluster: &Cluster, name: &str) -> Process {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shipper_that_was_stopped_and_overtaken_is_fenced() {
     // A stopped shipper's connection looks alive: only its own probe shows the replica more.
-    let env = [("SEALCAST_REPLICA_HINTED_POLL_MS", "1000")];
-    let mut cluster = Cluster::start_with(Roles::Apart, &env).await;
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("config.toml");
+    RealFiles.replace(&config, b"[replica]\nhinted_poll_ms = 1000\n").unwrap();
+    let env = vec![("SEALCAST_CONFIG".to_owned(), config.display().to_string())];
+    let store = dir.path().join("store").display().to_string();
+    let mut cluster = Cluster::start_on(Roles::Apart, dir, store, env).await;
     let mut checker = Checker::default();
     send(&cluster, &mut checker, 50).await;
     cluster.flush().await;

@@ -8,7 +8,6 @@ use arrow_array::RecordBatch;
 use sealcast_common::clock::Micros;
 use sealcast_common::event::{Event, EventRef, FieldError, Prepared};
 use sealcast_common::fault::Corruption;
-use sealcast_common::fold::Fold;
 use sealcast_common::integrity::short_digest;
 use sealcast_common::limits::{
     IDEMPOTENCY_EVENTS_MAX, IDEMPOTENCY_KEYS_MAX, IDEMPOTENCY_WINDOW_MICROS,
@@ -50,7 +49,7 @@ pub(crate) fn id_key(tenant: &str, event_id: [u8; 16]) -> IdKey {
 }
 
 /// Accepted events by their ids.
-pub(crate) type Ids = HashMap<IdKey, Remembered, Fold>;
+pub(crate) type Ids = HashMap<IdKey, Remembered>;
 
 /// What is kept of an accepted event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

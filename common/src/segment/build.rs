@@ -14,12 +14,12 @@ use arrow_array::{
     TimestampMicrosecondArray, UInt16Array, UInt64Array,
 };
 use arrow_schema::{ArrowError, Schema};
+use foldhash::fast::RandomState;
 
 use super::encode::Row;
 use super::schema::{COLUMNS, ColumnKind, field, target_fields};
 use super::spread::{spread, threads};
 use crate::event::Event;
-use crate::fold::Fold;
 use crate::limits::{BATCH_ROWS_MAX, DICTIONARY_VALUES_MAX};
 
 /// Rows whose labels are looked at column by column, so that they stay in the processor's memory.
@@ -146,7 +146,7 @@ impl Labels {
 struct Coder<'r> {
     name: &'static str,
     pick: Pick,
-    known: HashMap<&'r str, i32, Fold>,
+    known: HashMap<&'r str, i32, RandomState>,
     values: Vec<&'r str>,
     codes: Vec<i32>,
 }

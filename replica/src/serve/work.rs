@@ -40,7 +40,8 @@ pub(super) async fn work(
     let grant = Arc::clone(&request.grant);
     let scope = QueryScope::new(snapshot, request.allow_partial, system, grant);
     let stale = node.stale().filter(|_| !request.allow_stale);
-    let scope = Arc::new(scope.with_limits(limits).with_stale(stale));
+    let scope = scope.with_limits(limits).with_stale(stale).with_stop(job.query.cancelled());
+    let scope = Arc::new(scope);
     let planned = node.engine.plan(&request.sql, request.params.as_ref(), &scope).await?;
     let etag = tag(&job, &scope, &planned);
     if let (Some(etag), Some(held)) = (&etag, &request.if_none_match)

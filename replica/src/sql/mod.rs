@@ -30,6 +30,7 @@ mod spans;
 mod statement;
 mod states;
 mod statistics;
+mod stop;
 mod system;
 mod table;
 mod tenants;

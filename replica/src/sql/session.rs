@@ -21,6 +21,7 @@ use datafusion::prelude::SessionConfig;
 use parking_lot::Mutex;
 use sealcast_common::serve::access::Grant;
 use sealcast_vault::{MapWatch, SegmentEntry, VaultSnapshot};
+use tokio_util::sync::CancellationToken;
 
 use super::bind::{Params, bind};
 use super::bounded::{BoundCalls, CONSTANT_BYTES_MAX, largest_constant};
@@ -35,6 +36,7 @@ use super::repeatable::is_repeatable;
 use super::rewrite::{EventIdText, UuidText};
 use super::statement::parse;
 use super::states::{States, task_context};
+use super::stop::stoppable;
 use super::system::SystemSource;
 use super::utc::{DATE_TRUNC, UtcTrunc};
 
@@ -121,6 +123,8 @@ pub struct QueryScope {
     /// Who asks: what it may not see does not exist for this query.
     pub grant: Arc<Grant>,
     limits: QueryLimits,
+    /// Cancelled when the query has ended, however it did.
+    stop: CancellationToken,
     /// Events are not answered for: nobody knows how old they are.
     pub(super) stale: Option<Stale>,
     missing: Mutex<Vec<Missing>>,
@@ -143,6 +147,7 @@ impl QueryScope {
             system,
             grant,
             limits: QueryLimits::default(),
+            stop: CancellationToken::new(),
             stale: None,
             missing: Mutex::default(),
             scanned_bytes: AtomicU64::new(0),
@@ -154,6 +159,13 @@ impl QueryScope {
     #[must_use]
     pub fn with_limits(mut self, limits: QueryLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// The same, ending with `stop` also where the engine does not let go.
+    #[must_use]
+    pub fn with_stop(mut self, stop: CancellationToken) -> Self {
+        self.stop = stop;
         self
     }
 
@@ -340,6 +352,7 @@ impl Planned {
         let planner = Arc::clone(self.state.query_planner());
         let context = task_context(&self.state, &plan, self.runtime)?;
         let plan = planner.create_physical_plan(&plan, &self.state).await?;
+        let plan = stoppable(plan, &self.scope.stop)?;
         self.states.give_back(self.state);
         Ok(Prepared { plan, context, scope: self.scope })
     }

@@ -10,7 +10,7 @@ use sealcast_common::wire::StreamHint;
 use crate::status::Board;
 
 /// A connection that is silent for longer is dead; shippers send a comment every 10 s.
-const SILENCE: Duration = Duration::from_secs(35);
+const SILENCE: Duration = Duration::from_secs(21);
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(30);
 /// No hint is longer.

@@ -77,12 +77,12 @@ async fn hostile_statements_hurt_nobody() {
             // An answer may break off; the node says why it does not begin.
             let body = response.text().await.unwrap_or_default();
             let shown: String = body.chars().take(400).collect();
-            let expected = [200, 400, 408, 413, 422, 429, 503];
+            let expected = [200, 400, 408, 413, 422, 503];
             assert!(expected.contains(&status), "{name}: {status} {shown}");
         }
     })
     .await;
-    for _ in 0..5_000 {
+    for _ in 0..2_000 {
         if replica.handle.node.engine.reserved_bytes() == 0 {
             break;
         }
@@ -91,23 +91,6 @@ async fn hostile_statements_hurt_nobody() {
     assert_eq!(replica.handle.node.engine.reserved_bytes(), 0);
     assert_eq!(replica.rows("select count(*) from events").await, json!([[6_000]]));
     peak_is_bounded();
-    replica.stop().await;
-}
-
-/// A known defect, see `docs/operating.md`, *Limits*: the caller is answered in time, the thread works on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "the engine's nested loop join does not yield while it finds nothing"]
-async fn a_barren_join_stops_when_its_time_is_over() {
-    let bucket = Bucket::filled(2, 3_000).await;
-    let replica = small_node(&bucket).await;
-    let asked = replica.post(&json!({ "sql": statements::BARREN_JOIN, "timeout_ms": 400 })).await;
-    assert_eq!(asked.status(), 408);
-    let freed = async {
-        while replica.handle.node.engine.reserved_bytes() > 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    assert!(tokio::time::timeout(Duration::from_secs(20), freed).await.is_ok());
     replica.stop().await;
 }
 

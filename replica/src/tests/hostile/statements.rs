@@ -71,6 +71,19 @@ const BOMBS: &[(&str, &str)] = &[
     ),
     ("array_has_all", "select array_has_all(range(0, 100000), range(0, 100000))"),
     (
+        "nested loop that finds nothing",
+        "select count(*) from events a, events b, events c where a._seq + b._seq + c._seq = -1",
+    ),
+    (
+        "hash join that finds nothing",
+        "select count(*) from events a join events b on a.tenant = b.tenant \
+         join events c on b.tenant = c.tenant where a._seq + b._seq + c._seq = -1",
+    ),
+    (
+        "cross join that is filtered",
+        "select count(*) from events a, events b, events c where random() > 2",
+    ),
+    (
         "cross join of series",
         "select count(*) from generate_series(1, 100000000) a cross join generate_series(1, 100000000) b",
     ),
@@ -239,11 +252,6 @@ pub(super) fn shapes() -> Vec<Case> {
         ("wide distinct on", format!("select distinct on ({}) _seq from events", many(300, "_seq + $i"))),
     ]
 }
-
-/// A join that finds nothing: the engine's nested loop does not let go while it finds nothing, so
-/// neither its time-out nor a cancellation frees its thread.
-pub(super) const BARREN_JOIN: &str =
-    "select count(*) from events a, events b, events c where a._seq + b._seq + c._seq = -1";
 
 /// Texts that cost while they run.
 pub(super) fn bombs() -> Vec<Case> {
