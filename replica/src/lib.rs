@@ -181,6 +181,8 @@ pub async fn start_on(
     stop: CancellationToken,
 ) -> Result<Handle, StartError> {
     config.check()?;
+    // First of all: it locks the folder, whose other files are ours from then on.
+    let vault = Vault::open(config.vault(), store.clone(), seams.clone()).await?;
     let spill = config.dir.join("spill");
     // What an earlier process spilled is of no use to anybody.
     if spill.is_dir() {
@@ -191,7 +193,6 @@ pub async fn start_on(
         Some(id) => id.clone(),
         None => kept_id(&config.dir, &seams)?,
     };
-    let vault = Vault::open(config.vault(), store.clone(), seams.clone()).await?;
     let engine = Engine::new(&Limits {
         memory_bytes: config.memory_bytes,
         query_memory_bytes: config.query_memory_bytes.min(config.memory_bytes),

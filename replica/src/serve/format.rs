@@ -86,6 +86,11 @@ impl Format {
         }
     }
 
+    /// Whether a reader sees by the bytes alone that some are missing at the end.
+    pub(crate) fn ends_itself(self) -> bool {
+        matches!(self, Format::Json | Format::Arrow | Format::Parquet)
+    }
+
     fn flat(self) -> Flat {
         match self {
             Format::Json | Format::Ndjson => Flat::Json,

@@ -45,12 +45,19 @@ pub(crate) struct Gate {
     token_queued: usize,
 }
 
+/// The right to wait for a turn.
+#[derive(Debug)]
+pub(crate) struct Place {
+    _permits: [OwnedSemaphorePermit; 2],
+    /// Its semaphores live as long as anybody runs or waits.
+    caller: Arc<Lanes>,
+}
+
 /// The right to run one query; dropping it is the next one's turn.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    _permits: [OwnedSemaphorePermit; 4],
-    /// Its semaphores live as long as anybody runs or waits.
-    _caller: Arc<Lanes>,
+    _permits: [OwnedSemaphorePermit; 2],
+    _place: Place,
 }
 
 impl Gate {
@@ -66,16 +73,22 @@ impl Gate {
         }
     }
 
-    /// Waits for a turn of `caller`, whose turn comes before the node's: one caller's queue keeps
-    /// nobody else waiting.
-    pub(crate) async fn enter(&self, caller: &str) -> Result<Turn, Problem> {
+    /// A place of `caller`, if there is one.
+    pub(crate) fn place(&self, caller: &str) -> Result<Place, Problem> {
         let lanes = self.lanes(caller);
         let own = Arc::clone(&lanes.places).try_acquire_owned();
         let own =
             own.map_err(|_| full("queue of this token", "token_queued", self.token_queued))?;
         let place = Arc::clone(&self.node.places).try_acquire_owned();
         let place = place.map_err(|_| full("queue of queries", "max_queued", self.max_queued))?;
+        Ok(Place { _permits: [own, place], caller: lanes })
+    }
+
+    /// Waits for the turn of `place`. The caller's own one comes before the node's: one caller's
+    /// queue keeps nobody else waiting.
+    pub(crate) async fn turn(&self, place: Place) -> Result<Turn, Problem> {
         let _waiting = metrics::Queued::new();
+        let lanes = &place.caller;
         let mut late = ("token_concurrent", self.token_concurrent);
         let turns = async {
             let first = Arc::clone(&lanes.turns).acquire_owned().await;
@@ -83,9 +96,7 @@ impl Gate {
             Some((first.ok()?, Arc::clone(&self.node.turns).acquire_owned().await.ok()?))
         };
         match tokio::time::timeout(self.wait, turns).await {
-            Ok(Some((first, second))) => {
-                Ok(Turn { _permits: [own, place, first, second], _caller: lanes })
-            }
+            Ok(Some((first, second))) => Ok(Turn { _permits: [first, second], _place: place }),
             _ => Err(self.too_late(late)),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -65,15 +65,17 @@ fn stated(url: Url) -> Result<Stated, Problem> {
 async fn get_sql(
     State(node): State<Arc<Node>>,
     caller: Caller,
+    version: Version,
     headers: HeaderMap,
     url: Url,
 ) -> Result<Response, Problem> {
-    answer(&node, stated(url)?, &headers, caller).await
+    answer(&node, stated(url)?, (version, &headers), caller).await
 }
 
 async fn post_sql(
     State(node): State<Arc<Node>>,
     caller: Caller,
+    version: Version,
     headers: HeaderMap,
     url: Url,
     body: Result<Bytes, BytesRejection>,
@@ -83,17 +85,24 @@ async fn post_sql(
         problem.status(rejection.status()).hint(format!("at most {BODY_BYTES_MAX} bytes"))
     })?;
     let said = from_body(&headers, &body)?.or(stated(url)?);
-    answer(&node, said, &headers, caller).await
+    answer(&node, said, (version, &headers), caller).await
 }
 
 async fn answer(
     node: &Arc<Node>,
     said: Stated,
-    headers: &HeaderMap,
+    (version, headers): (Version, &HeaderMap),
     Caller(grant): Caller,
 ) -> Result<Response, Problem> {
     let request = said.validate(headers, grant)?;
     let format = request.format;
+    // There a body ends where the connection does, and so would one that breaks.
+    if version < Version::HTTP_11 && !(format.ends_itself() || request.end_marker) {
+        let detail = "HTTP/1.0 cannot tell whether an answer in this format is whole";
+        return Err(Problem::new(Kind::Invalid, "http_version_unsupported", detail)
+            .status(StatusCode::HTTP_VERSION_NOT_SUPPORTED)
+            .hint("use HTTP/1.1 (nginx: proxy_http_version 1.1), or say end_marker=true"));
+    }
     let (head, body) = start(node, request).await?;
     Ok(respond(&head, format, body))
 }

@@ -168,6 +168,7 @@ fn refusals(route: Route) -> Route {
         .problems(500, &["segment_corrupt"])
         .problems(503, &["replica_starting", "segment_unavailable", "memory_exhausted"])
         .problems(503, &["replica_stale"])
+        .problems(505, &["http_version_unsupported"])
 }
 
 fn info(state: QueryState) -> QueryInfo {

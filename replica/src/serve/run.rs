@@ -1,8 +1,8 @@
 //! One query: a task that watches (client, wish, time) and one that works (snapshot, plan, rows).
 //! Two, so that a step of the work which does not return holds up no refusal.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -108,6 +108,8 @@ pub(super) struct Job {
     pub(super) node: Arc<Node>,
     pub(super) request: QueryRequest,
     pub(super) query: RunningQuery,
+    /// The rows of an answer that has been given as a whole: from then on nobody needs to listen.
+    pub(super) given: OnceLock<u64>,
     head: Mutex<Option<oneshot::Sender<Result<Head, Problem>>>>,
 }
 
@@ -138,7 +140,8 @@ pub(crate) async fn start(
     let (head, answered) = oneshot::channel();
     let (parts, body) = mpsc::channel(CHUNKS_WAITING);
     let (watching, watched) = oneshot::channel();
-    let job = Job { node: Arc::clone(node), request, query, head: Mutex::new(Some(head)) };
+    let head = Mutex::new(Some(head));
+    let job = Job { node: Arc::clone(node), request, query, given: OnceLock::new(), head };
     // Not where it is planned and run: it answers in time also while all threads there are busy.
     node.tasks.spawn(watch(job, parts, watching));
     let head = answered.await.unwrap_or_else(|_| {
@@ -206,19 +209,21 @@ async fn attend(job: &Arc<Job>, parts: &mpsc::Sender<Part>) -> Result<u64, Failu
     let stopped = async {
         tokio::select! {
             biased;
-            () = cancelled.cancelled() => Failure::Query(QueryError::Cancelled),
-            () = parts.closed() => Failure::Gone,
+            () = cancelled.cancelled() => Err(Failure::Query(QueryError::Cancelled)),
+            () = parts.closed() => job.given.get().copied().ok_or(Failure::Gone),
         }
     };
     tokio::pin!(stopped);
     let (node, request) = (&job.node, &job.request);
     let waiting = async {
+        // A place first: those who wait for data are as many at most as those who wait for a turn.
+        let place = node.gate.place(&request.grant.id)?;
         let snapshot = pin(node, request).await?;
-        Ok((snapshot, node.gate.enter(&request.grant.id).await?))
+        Ok((snapshot, node.gate.turn(place).await?))
     };
     let (snapshot, turn) = tokio::select! {
         biased;
-        failure = &mut stopped => return Err(failure),
+        ended = &mut stopped => return ended,
         waited = waiting => waited.map_err(Failure::Refused)?,
     };
     let timeout_ms = job.timeout_ms();
@@ -227,7 +232,7 @@ async fn attend(job: &Arc<Job>, parts: &mpsc::Sender<Part>) -> Result<u64, Failu
     working.spawn_on(work(Arc::clone(job), snapshot, turn, parts.clone()), &node.threads);
     tokio::select! {
         biased;
-        failure = stopped => Err(failure),
+        ended = stopped => ended,
         Some(ended) = working.join_next() => ended.unwrap_or_else(|error| {
             Err(Failure::Query(QueryError::Panicked(error.to_string())))
         }),

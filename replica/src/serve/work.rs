@@ -49,6 +49,7 @@ pub(super) async fn work(
         && stale.is_none()
     {
         metrics::answer_not_modified();
+        let _given = job.given.set(0);
         return match job.begin(Ok(head(&job, &scope, Some(etag.clone()), true))) {
             true => Ok(0),
             false => Err(Failure::Gone),
@@ -126,7 +127,9 @@ impl Answer<'_> {
         self.weigh(&mut given, &rest)?;
         self.send(rest).await?;
         let end = Part::End { rows, complete: missing.is_empty() };
-        self.parts.send(end).await.map_err(|_| Failure::Gone)?;
+        let place = self.parts.reserve().await.map_err(|_| Failure::Gone)?;
+        let _given = self.job.given.set(rows);
+        place.send(end);
         Ok(rows)
     }
 

@@ -15,9 +15,9 @@ use datafusion::scalar::ScalarValue;
 use sealcast_common::catalog::Descriptor;
 use sealcast_common::clock::Micros;
 use sealcast_common::segment::{BatchZone, TenantRun};
-use sealcast_vault::SegmentEntry;
+use sealcast_vault::{Block, Bounds, SegmentEntry, Segments};
 
-use super::statistics::{DescriptorStatistics, ZoneStatistics};
+use super::statistics::{BoundsStatistics, ZoneStatistics};
 
 /// Longest `IN` list that is turned into bounds, values.
 const IN_LIST_MAX: usize = 64;
@@ -157,34 +157,30 @@ impl Prune {
         prune
     }
 
-    /// False only if no row of the segment can satisfy the predicate. Cheap: it runs over every
-    /// segment of a snapshot.
-    fn may_hold(&self, descriptor: &Descriptor) -> bool {
-        let listed = descriptor.tenants.as_ref();
-        self.time.overlaps(descriptor.time)
-            && self.tenants.as_ref().zip(listed).is_none_or(|(wanted, listed)| {
+    /// False only if no row within the bounds can satisfy the predicate. Cheap: it comes first.
+    fn may_hold(&self, bounds: &impl Bounds) -> bool {
+        self.time.overlaps(bounds.time())
+            && self.tenants.as_ref().zip(bounds.tenants()).is_none_or(|(wanted, listed)| {
                 wanted.digests.iter().any(|digest| listed.binary_search(digest).is_ok())
             })
     }
 
-    /// The segments of `entries` that may hold rows.
-    pub(super) fn segments(&self, entries: &[Arc<SegmentEntry>]) -> Vec<Arc<SegmentEntry>> {
-        let mut kept: Vec<_> =
-            entries.iter().filter(|entry| self.may_hold(&entry.descriptor)).cloned().collect();
-        if let Some(predicate) = self.predicate.as_ref().filter(|_| !kept.is_empty()) {
-            let descriptors: Vec<&Descriptor> =
-                kept.iter().map(|entry| entry.descriptor.as_ref()).collect();
-            if let Ok(mask) = predicate.prune(&DescriptorStatistics(&descriptors)) {
-                let mut mask = mask.into_iter();
-                kept.retain(|_| mask.next().unwrap_or(true));
-            }
+    /// Keeps those of `items` that may hold rows.
+    fn retain<T, B: Bounds>(&self, items: &mut Vec<T>, bounds: fn(&T) -> &B) {
+        items.retain(|item| self.may_hold(bounds(item)));
+        let Some(predicate) = self.predicate.as_ref().filter(|_| !items.is_empty()) else { return };
+        let all: Vec<&B> = items.iter().map(bounds).collect();
+        if let Ok(mask) = predicate.prune(&BoundsStatistics(&all)) {
+            let mut mask = mask.into_iter();
+            items.retain(|_| mask.next().unwrap_or(true));
         }
-        kept
     }
 
     /// Whether the one segment may hold rows.
     pub(super) fn segment(&self, entry: &Arc<SegmentEntry>) -> bool {
-        !self.segments(std::slice::from_ref(entry)).is_empty()
+        let mut one = vec![entry];
+        self.retain(&mut one, |entry| entry.descriptor.as_ref());
+        !one.is_empty()
     }
 
     /// Per batch: whether it may hold rows.
@@ -200,6 +196,21 @@ impl Prune {
         self.time.overlaps(run.time)
             && self.tenants.as_ref().is_none_or(|tenants| tenants.names.contains(&run.tenant))
     }
+}
+
+/// The segments that may hold rows by all of `prunes`: whole blocks of them first, so that planning
+/// costs what is kept, not what there is.
+pub(super) fn kept(segments: &Segments, prunes: &[&Prune]) -> Vec<Arc<SegmentEntry>> {
+    let mut blocks: Vec<&Arc<Block>> = segments.blocks().iter().collect();
+    for prune in prunes {
+        prune.retain(&mut blocks, |block| block.as_ref());
+    }
+    let entries = blocks.into_iter().flat_map(|block| block.entries());
+    let mut entries: Vec<_> = entries.map(Arc::clone).collect();
+    for prune in prunes {
+        prune.retain(&mut entries, |entry| entry.descriptor.as_ref());
+    }
+    entries
 }
 
 impl Tenants {

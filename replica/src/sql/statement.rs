@@ -76,9 +76,20 @@ fn chains(token: &Token) -> bool {
                 | Keyword::EXCEPT
                 | Keyword::JOIN
                 | Keyword::CASE
+                | Keyword::XOR
+                | Keyword::DIV
                 | Keyword::IS
+                | Keyword::NOTNULL
+                | Keyword::IN
+                | Keyword::BETWEEN
                 | Keyword::LIKE
                 | Keyword::ILIKE
+                | Keyword::SIMILAR
+                | Keyword::RLIKE
+                | Keyword::REGEXP
+                | Keyword::OVERLAPS
+                | Keyword::MEMBER
+                | Keyword::AT
                 | Keyword::COLLATE
         ),
         Token::Whitespace(_)

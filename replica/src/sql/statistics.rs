@@ -14,7 +14,7 @@ use sealcast_common::catalog::Descriptor;
 use sealcast_common::clock::Micros;
 use sealcast_common::segment::BatchZone;
 use sealcast_common::segment::schema::logical_schema;
-use sealcast_vault::{SegmentEntry, SegmentState};
+use sealcast_vault::{Bounds, SegmentEntry, SegmentState};
 
 /// Which end of a pair of bounds.
 type End<T> = fn(&(T, T)) -> T;
@@ -28,26 +28,23 @@ fn is_required(column: &Column) -> bool {
     logical_schema().field_with_name(&column.name).is_ok_and(|field| !field.is_nullable())
 }
 
-/// Bounds of whole segments.
-pub(super) struct DescriptorStatistics<'a>(pub(super) &'a [&'a Descriptor]);
+/// Bounds of whole segments, or of blocks of them.
+pub(super) struct BoundsStatistics<'a, B>(pub(super) &'a [&'a B]);
 
-impl DescriptorStatistics<'_> {
+impl<B: Bounds> BoundsStatistics<'_, B> {
     fn bounds(&self, column: &Column, time: End<Micros>, seq: End<u64>) -> Option<ArrayRef> {
         let all = self.0.iter();
         Some(match column.name.as_str() {
-            "time" => times(all.map(|d| time(&d.time))),
-            "ingested_at" => times(all.map(|d| time(&d.ingested_at))),
-            "_seq" => {
-                let values = all.map(|d| seq(&(d.id.start, d.end().saturating_sub(1))));
-                Arc::new(UInt64Array::from_iter_values(values))
-            }
-            "_shard" => Arc::new(UInt16Array::from_iter_values(all.map(|d| d.id.shard))),
+            "time" => times(all.map(|bounds| time(&bounds.time()))),
+            "ingested_at" => times(all.map(|bounds| time(&bounds.ingested_at()))),
+            "_seq" => Arc::new(UInt64Array::from_iter_values(all.map(|b| seq(&b.seq())))),
+            "_shard" => Arc::new(UInt16Array::from_iter_values(all.map(|b| b.shard()))),
             _ => return None,
         })
     }
 }
 
-impl PruningStatistics for DescriptorStatistics<'_> {
+impl<B: Bounds> PruningStatistics for BoundsStatistics<'_, B> {
     fn min_values(&self, column: &Column) -> Option<ArrayRef> {
         self.bounds(column, |bounds| bounds.0, |bounds| bounds.0)
     }
@@ -65,7 +62,7 @@ impl PruningStatistics for DescriptorStatistics<'_> {
     }
 
     fn row_counts(&self) -> Option<ArrayRef> {
-        let rows = self.0.iter().map(|d| u64::from(d.id.rows));
+        let rows = self.0.iter().map(|bounds| bounds.rows());
         Some(Arc::new(UInt64Array::from_iter_values(rows)))
     }
 

@@ -84,8 +84,8 @@ fn millis(lag: Lag) -> Option<u64> {
 
 /// A segment's rows, bytes, times and hash count or cover the rows of all its tenants: a limited
 /// caller is shown none, and so neither shards nor streams, which add them up.
-fn visible_segments(scope: &QueryScope) -> &[Arc<SegmentEntry>] {
-    if scope.grant.is_limited() { &[] } else { &scope.snapshot.segments }
+fn visible_segments(scope: &QueryScope) -> Vec<&Arc<SegmentEntry>> {
+    if scope.grant.is_limited() { Vec::new() } else { scope.snapshot.segments.iter().collect() }
 }
 
 fn segments(scope: &QueryScope) -> Columns {

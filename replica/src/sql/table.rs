@@ -21,7 +21,7 @@ use sealcast_common::serve::access::Grant;
 use sealcast_vault::{SegmentEntry, SegmentState};
 
 use super::error::NotBegun;
-use super::prune::Prune;
+use super::prune::{Prune, kept};
 use super::read::Shape;
 use super::scan::SegmentScan;
 use super::search::searching;
@@ -174,14 +174,9 @@ impl TableProvider for EventsTable {
         let all: Vec<usize> = (0..logical_schema().fields().len()).collect();
         let projection = projection.unwrap_or(&all);
         let shape = shape(session, &self.scope.grant, projection, filters)?;
-        let segments = &self.scope.snapshot.segments;
-        let mut entries = match &shape.prune {
-            Some(prune) => prune.segments(segments),
-            None => segments.clone(),
-        };
-        if let Some(tenants) = &shape.tenants {
-            entries = tenants.prune.segments(&entries);
-        }
+        let own = shape.tenants.iter().map(|tenants| &tenants.prune);
+        let prunes: Vec<&Prune> = shape.prune.iter().chain(own).collect();
+        let mut entries = kept(&self.scope.snapshot.segments, &prunes);
         if let (Some(limit), None, None) = (limit, &shape.predicate, &shape.tenants) {
             entries.truncate(enough(&entries, limit));
         }

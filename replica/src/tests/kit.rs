@@ -1,7 +1,7 @@
 //! A store filled as a shipper would, and a replica over it on a free port.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use arrow::record_batch::RecordBatch;
 use reqwest::{Response, StatusCode};
@@ -72,7 +72,10 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     pub(crate) async fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        // In memory where there is such a folder: every segment and commit is synced.
+        let memory = Path::new("/dev/shm");
+        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        let dir = dir.unwrap();
         let store = Store::open(dir.path().join("store").to_str().unwrap()).unwrap();
         let file = StoreFile { format: 1, store_id: hex(&[7; 16]) };
         store.put(STORE_KEY, serde_json::to_vec(&file).unwrap().into()).await.unwrap();

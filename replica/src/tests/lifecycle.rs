@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use sealcast_common::bucket::Store;
+use sealcast_common::seams::Seams;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::kit::{Bucket, Replica, event};
@@ -100,6 +103,47 @@ async fn queries_are_cancelled_by_request_and_by_leaving() {
     assert_eq!(unknown.status(), 404);
     let list: Value = replica.get("/v1/queries").await.json().await.unwrap();
     assert!(list["queries"].as_array().unwrap().len() >= 3);
+    replica.stop().await;
+}
+
+/// Whoever has the whole answer, or had it already, leaves a query that has finished.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn answers_that_were_given_are_finished() {
+    let bucket = Bucket::filled(1, 30).await;
+    let replica = bucket.replica().await;
+    replica.wait(&bucket.token()).await;
+    let ask = || replica.client.get(replica.url("/v1/sql?q=select+max(_seq)+from+events"));
+    let first = ask().send().await.unwrap();
+    let etag = first.headers()["etag"].clone();
+    assert!(first.bytes().await.is_ok());
+    for _ in 0..100 {
+        assert_eq!(
+            ask().send().await.unwrap().bytes().await.map(|b| b.is_empty()).ok(),
+            Some(false)
+        );
+        let again = ask().header("if-none-match", etag.clone()).send().await.unwrap();
+        assert_eq!(again.status(), 304);
+    }
+    let list: Value = replica.get("/v1/queries").await.json().await.unwrap();
+    for info in list["queries"].as_array().unwrap() {
+        let id = Uuid::try_parse(info["query_id"].as_str().unwrap()).unwrap();
+        until(&replica, id, "finished").await;
+    }
+    replica.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_folder_in_use_is_left_alone() {
+    let bucket = Bucket::filled(1, 3).await;
+    let replica = bucket.replica().await;
+    let spill = bucket.config().dir.join("spill");
+    std::fs::create_dir(spill.join("what a query has spilled")).unwrap();
+    let before = std::fs::read_dir(&spill).unwrap().count();
+    let store = Store::open(bucket.dir.path().join("store").to_str().unwrap()).unwrap();
+    let stop = CancellationToken::new();
+    let refused = crate::start_on(store, bucket.config(), Seams::default(), stop).await;
+    assert!(refused.unwrap_err().to_string().contains("in use"));
+    assert_eq!(std::fs::read_dir(&spill).unwrap().count(), before);
     replica.stop().await;
 }
 

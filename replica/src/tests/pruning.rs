@@ -62,6 +62,46 @@ async fn segments_are_pruned_by_time_tenant_shard_and_seq() {
     replica.stop().await;
 }
 
+/// More segments than one block of them has, with what is rare in the middle and at the ends.
+#[tokio::test]
+async fn blocks_of_segments_hide_no_segment() {
+    const ROWS: u64 = 3;
+    let mut bucket = Bucket::new().await;
+    for segment in 0..80_u64 {
+        let events = (segment * ROWS..(segment + 1) * ROWS).map(|seq| {
+            let mut event = event(0, seq);
+            if segment == 70 {
+                event.tenant = "lonely".into();
+            }
+            event
+        });
+        bucket.ship(0, events.collect()).await;
+    }
+    bucket.ship(1, (0..ROWS).map(|seq| event(1, seq)).collect()).await;
+    let replica = bucket.replica().await;
+    replica.wait(&bucket.token()).await;
+    let cases = [
+        ("tenant = 'lonely'", 1, 3),
+        ("_shard = 1", 1, 3),
+        ("_shard = 0 and _seq in (0, 191, 192, 239)", 4, 4),
+        ("_seq >= 240", 0, 0),
+        ("time = '2023-11-14T22:16:32.000123Z'", 1, 1),
+        ("time >= '2023-11-14T22:17:19.000123Z'", 1, 1),
+        ("time < '2023-11-14T22:13:21Z' and _shard = 0", 1, 1),
+        ("_shard > 1 or time > '2030-01-01'", 0, 0),
+    ];
+    for (filter, opened, found) in cases {
+        let counters =
+            replica.counters(&format!("select actor_id from events where {filter}")).await;
+        assert_eq!(counters["segments_opened"], opened, "{filter}");
+        let rows = replica.rows(&format!("select count(*) from events where {filter}")).await;
+        assert_eq!(rows, json!([[found]]), "{filter}");
+    }
+    let all = replica.rows("select count(*), sum(_seq) from events").await;
+    assert_eq!(all, json!([[243, 240 * 239 / 2 + 3]]));
+    replica.stop().await;
+}
+
 #[tokio::test]
 async fn a_lookup_by_id_touches_one_row() {
     let mut bucket = Bucket::filled(1, 20_000).await;

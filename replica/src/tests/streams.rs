@@ -115,6 +115,31 @@ async fn a_lost_segment_breaks_every_format_on_the_wire() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn http_1_0_gets_only_what_ends_itself() {
+    let bucket = Bucket::filled(1, 3).await;
+    let replica = bucket.replica().await;
+    replica.wait(&bucket.token()).await;
+    for (format, more, status) in [
+        ("csv", "", "505"),
+        ("ndjson", "", "505"),
+        ("csv", "&end_marker=true", "200"),
+        ("json", "", "200"),
+        ("arrow", "", "200"),
+    ] {
+        let mut stream = TcpStream::connect(replica.handle.http).await.unwrap();
+        let query = format!("/v1/sql?q=select+1&format={format}{more}");
+        stream.write_all(format!("GET {query} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.unwrap();
+        let answer = String::from_utf8_lossy(&bytes);
+        assert!(answer.split(' ').nth(1) == Some(status), "{format}{more}: {answer}");
+        let refused = answer.contains("http_version_unsupported");
+        assert_eq!(refused, status == "505", "{format}{more}: {answer}");
+    }
+    replica.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn time_and_cancelling_break_every_format_on_the_wire() {
     let bucket = Bucket::filled(1, 30).await;
     let replica = bucket.replica().await;

@@ -60,6 +60,9 @@ impl VerifiedSegment {
     }
 }
 
+/// Files of evidence that one folder keeps: the first ones.
+const EVIDENCE_FILES_MAX: usize = 64;
+
 /// Why bytes were not admitted.
 #[derive(Debug)]
 pub(crate) enum Rejected {
@@ -107,21 +110,18 @@ pub(crate) fn admit_object(
     let judged = written
         .and_then(|()| map_file(&paths.temporary, rights))
         .map_err(Rejected::Disk)
-        .and_then(|mapped| judge(mapped, entry).map_err(Rejected::Bytes));
-    match judged {
-        Ok(segment) => {
-            publish(paths, files)?;
-            Ok(segment)
+        .and_then(|mapped| judge(mapped, entry).map_err(Rejected::Bytes))
+        .and_then(|segment| Ok(publish(paths, files).map(|()| segment)?));
+    judged.map_err(|rejected| match rejected {
+        Rejected::Bytes(corruption) => {
+            move_evidence(files, &paths.temporary, &paths.quarantine.with_extension("seg"));
+            Rejected::Bytes(corruption.in_object(entry.descriptor.key()))
         }
-        Err(Rejected::Bytes(corruption)) => {
-            files.rename(&paths.temporary, &paths.quarantine.with_extension("seg"))?;
-            Err(Rejected::Bytes(corruption.in_object(entry.descriptor.key())))
+        other => {
+            discard(files, &paths.temporary);
+            other
         }
-        Err(other) => {
-            files.remove(&paths.temporary)?;
-            Err(other)
-        }
-    }
+    })
 }
 
 /// Judges a file of the local cache. `listed`: all rows were judged when it arrived, so its BLAKE3
@@ -240,9 +240,41 @@ fn publish(paths: &Paths, files: &dyn Durable) -> io::Result<()> {
 
 /// Best effort: a finding counts even if its evidence cannot be kept.
 pub(crate) fn keep_evidence(files: &dyn Durable, path: &Path, bytes: &[u8]) {
-    if !path.exists()
-        && let Err(error) = files.write_new(path, bytes)
-    {
+    if path.exists() || is_full(path) {
+        return;
+    }
+    if let Err(error) = files.write_new(path, bytes) {
         tracing::warn!(path = %path.display(), %error, "evidence not kept");
+    }
+}
+
+/// The same for a file; it is gone from its place in any case.
+pub(crate) fn move_evidence(files: &dyn Durable, from: &Path, to: &Path) {
+    if is_full(to) {
+        return discard(files, from);
+    }
+    if let Err(error) = files.rename(from, to) {
+        tracing::warn!(path = %to.display(), %error, "evidence not kept");
+        discard(files, from);
+    }
+}
+
+/// Whether the folder of `path` has all the evidence that it gets: a store that goes on giving bad
+/// bytes must not fill the disk.
+fn is_full(path: &Path) -> bool {
+    let kept = path.parent().and_then(|folder| std::fs::read_dir(folder).ok());
+    let full = kept.map_or(0, Iterator::count) >= EVIDENCE_FILES_MAX;
+    if full {
+        tracing::warn!(path = %path.display(), max = EVIDENCE_FILES_MAX, "evidence not kept: full");
+    }
+    full
+}
+
+fn discard(files: &dyn Durable, path: &Path) {
+    match files.remove(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(path = %path.display(), %error, "temporary file not removed");
+        }
+        _ => {}
     }
 }

@@ -16,7 +16,9 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::VaultConfig;
-use crate::admit::{Paths, Rejected, VerifiedSegment, admit_file, admit_object, check_read};
+use crate::admit::{
+    Paths, Rejected, VerifiedSegment, admit_file, admit_object, check_read, move_evidence,
+};
 use crate::error::{OpenError, VaultError};
 use crate::evict::{Charge, Rights, Shelf, forget_file};
 use crate::fetch::fetch_object;
@@ -351,9 +353,7 @@ impl Cache {
         let (check, offset) = (corruption.check, corruption.offset);
         tracing::warn!(segment = entry.name(), check, offset, "segment quarantined");
         let kept = self.bad.join(format!("{}.local", name.replace('/', "-")));
-        if let Err(error) = self.seams.files.rename(&self.segments.join(&name), &kept) {
-            tracing::warn!(%error, "evidence not kept");
-        }
+        move_evidence(&*self.seams.files, &self.segments.join(&name), &kept);
     }
 
     /// Room for a file, before it is fetched. If nothing more can go, the budget is exceeded for a

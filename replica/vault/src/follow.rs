@@ -17,14 +17,14 @@ use sealcast_common::catalog::{Catalog, CommitRecord};
 use sealcast_common::fault::{Corruption, hex};
 use sealcast_common::integrity::file_hash;
 use sealcast_common::limits::{COMMIT_BYTES_MAX, SNAPSHOT_EVERY};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::boot::{Trouble, boot, get};
 use crate::error::OpenError;
 use crate::position::{Position, StreamFiles};
 use crate::publish::Core;
-use crate::snapshot::SegmentEntry;
+use crate::snapshot::{Commit, SegmentEntry};
 use crate::status::{Board, Lag};
 
 /// Commits being fetched at the same time; more wait in the store.
@@ -44,7 +44,7 @@ const SETTLE_TRIES: u32 = 5;
 
 /// A commit whose segments have been fetched, or found bad.
 struct Advance {
-    seq: u64,
+    commit: Commit,
     added: Vec<Arc<SegmentEntry>>,
 }
 
@@ -105,9 +105,7 @@ impl Follower {
                 biased;
                 () = stop.cancelled() => break,
                 Some(settled) = self.settling.next(), if !self.settling.is_empty() => {
-                    if let Ok(Some(advance)) = settled {
-                        self.core.publish(&self.stream, advance.seq, advance.added);
-                    }
+                    self.advance(settled);
                     continue;
                 }
                 () = board.hinted.notified(), if has_room => {}
@@ -200,7 +198,7 @@ impl Follower {
         self.catalog = Some(next);
         self.unsaved = Some(object.clone());
         if self.board.notes.lock().booted {
-            self.settle(seq, added, stop);
+            self.settle(Commit { seq, hash }, added, stop);
         } else {
             self.unpublished.extend(added);
         }
@@ -227,7 +225,7 @@ impl Follower {
     }
 
     /// Fetches and judges what a commit adds, beside the follower.
-    fn settle(&mut self, seq: u64, added: Vec<Arc<SegmentEntry>>, stop: &CancellationToken) {
+    fn settle(&mut self, commit: Commit, added: Vec<Arc<SegmentEntry>>, stop: &CancellationToken) {
         let (core, stop) = (Arc::clone(&self.core), stop.clone());
         let settled = async move {
             let parallel = core.config.fetch_parallel;
@@ -236,9 +234,23 @@ impl Follower {
                 .buffer_unordered(parallel)
                 .for_each(futures::future::ready);
             stop.run_until_cancelled(fetched).await?;
-            Some(Advance { seq, added })
+            Some(Advance { commit, added })
         };
         self.settling.push_back(self.core.cache.flights.spawn(settled));
+    }
+
+    /// The oldest commit has settled: queries see it.
+    fn advance(&self, settled: Result<Option<Advance>, JoinError>) {
+        match settled {
+            Ok(Some(advance)) => self.core.publish(&self.stream, advance.commit, advance.added),
+            // Stopping.
+            Ok(None) => {}
+            // Going on would leave a hole in what is published: the replica ends instead.
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(error) => tracing::debug!(stream = self.stream, %error, "settling ended"),
+            },
+        }
     }
 
     /// A probe found nothing new.
@@ -285,7 +297,8 @@ impl Follower {
 
     fn publish_boot(&mut self) {
         let added = std::mem::take(&mut self.unpublished);
-        self.core.publish(&self.stream, self.last().0, added);
+        let (seq, hash) = self.last();
+        self.core.publish(&self.stream, Commit { seq, hash }, added);
     }
 
     /// The log must still have the record that we have at `seq`: records never change.

@@ -3,7 +3,7 @@
 //! ```text
 //! store ──follow──▶ catalog ──fetch──▶ admit (the judge) ──▶ map ──▶ snapshot ──▶ queries
 //! ```
-//! Reading order: `snapshot` (what queries see), `follow` and `boot` (the log → the catalog),
+//! Reading order: `snapshot` and `segments` (what queries see), `follow` and `boot` (the log → the catalog),
 //! `cache` (absent → fetched → judged → mapped → evicted), `admit` (the only maker of a
 //! [`VerifiedSegment`]), `mmap`, `sigbus`, `evict`, `quarantine`, `position` (what survives a restart),
 //! `hints`, `background`, `status`. It knows nothing of SQL.
@@ -23,6 +23,7 @@ mod mmap;
 mod position;
 mod publish;
 mod quarantine;
+mod segments;
 mod sigbus;
 mod snapshot;
 mod status;
@@ -36,8 +37,9 @@ mod tests;
 pub use admit::VerifiedSegment;
 pub use error::{OpenError, VaultError};
 pub use hints::HintPeer;
+pub use segments::{Block, Bounds, Segments};
 pub use sigbus::MapWatch;
-pub use snapshot::{SegmentEntry, SegmentState, VaultSnapshot};
+pub use snapshot::{Commit, SegmentEntry, SegmentState, VaultSnapshot};
 pub use status::{Lag, QuarantineStatus, StreamStatus, VaultStatus};
 
 use std::path::PathBuf;

@@ -19,7 +19,8 @@ use crate::cache::Cache;
 use crate::error::VaultError;
 use crate::follow::Follower;
 use crate::position::StreamFiles;
-use crate::snapshot::{Fresh, Freshness, SegmentEntry, VaultSnapshot};
+use crate::segments::{Block, Segments, append};
+use crate::snapshot::{Commit, Fresh, Freshness, SegmentEntry, VaultSnapshot};
 use crate::status::Board;
 use crate::{VaultConfig, hints};
 
@@ -48,8 +49,8 @@ pub(crate) type Boards = Mutex<BTreeMap<String, Arc<Board>>>;
 /// What queries see of one stream.
 #[derive(Debug, Default)]
 struct Settled {
-    seq: u64,
-    shards: BTreeMap<u16, Vec<Arc<SegmentEntry>>>,
+    commit: Commit,
+    shards: BTreeMap<u16, Vec<Arc<Block>>>,
 }
 
 impl Core {
@@ -65,7 +66,8 @@ impl Core {
         let cache = Arc::new(Cache::open(&config, store.clone(), seams.clone())?);
         let boards = Arc::<Boards>::default();
         let fresh = Fresh { boards: Arc::clone(&boards), streams: BTreeMap::new() };
-        let nothing = VaultSnapshot::new(0, BTreeMap::new(), Vec::new(), fresh, Arc::clone(&cache));
+        let (positions, segments) = (BTreeMap::new(), Segments::default());
+        let nothing = VaultSnapshot::new(0, positions, segments, fresh, Arc::clone(&cache));
         let core = Arc::new(Core {
             config,
             store,
@@ -110,7 +112,7 @@ impl Core {
         match loaded {
             Ok(Some(catalog)) => {
                 let entries = self.new_entries(&catalog, None);
-                self.publish(stream, catalog.seq, entries);
+                self.publish(stream, Commit { seq: catalog.seq, hash: catalog.hash }, entries);
                 self.local.lock().insert(stream.to_owned(), catalog);
             }
             Ok(None) => {}
@@ -177,29 +179,30 @@ impl Core {
         Ok(())
     }
 
-    /// `added` has settled: queries see it from now on, up to commit `seq`.
-    pub(crate) fn publish(&self, stream: &str, seq: u64, added: Vec<Arc<SegmentEntry>>) {
+    /// `added` has settled: queries see it from now on, up to `commit`.
+    pub(crate) fn publish(&self, stream: &str, commit: Commit, added: Vec<Arc<SegmentEntry>>) {
         let mut settled = self.settled.lock();
         let ours = settled.entry(stream.to_owned()).or_default();
-        ours.seq = seq;
+        ours.commit = commit;
         for entry in added {
             let shard = ours.shards.entry(entry.descriptor.id.shard).or_default();
             // Never twice: a boot that starts again may bring what is shown already.
-            if shard.last().is_none_or(|last| last.descriptor.end() <= entry.descriptor.id.start) {
-                shard.push(entry);
+            let end = shard.last().map_or(0, |block| block.last().descriptor.end());
+            if end <= entry.descriptor.id.start {
+                append(shard, entry);
             }
         }
         let mut shards: Vec<_> = settled.values().flat_map(|stream| &stream.shards).collect();
         shards.sort_unstable_by_key(|(shard, _)| **shard);
-        let segments = shards.into_iter().flat_map(|(_, entries)| entries).map(Arc::clone);
-        let segments: Vec<_> = segments.collect();
-        let positions: BTreeMap<String, u64> =
-            settled.iter().map(|(name, stream)| (name.clone(), stream.seq)).collect();
+        let blocks = shards.into_iter().flat_map(|(_, blocks)| blocks).map(Arc::clone);
+        let segments = Segments::new(blocks.collect());
+        let positions: BTreeMap<String, Commit> =
+            settled.iter().map(|(name, stream)| (name.clone(), stream.commit)).collect();
         let before = self.current();
-        let streams = positions.iter().map(|(name, seq)| {
+        let streams = positions.iter().map(|(name, commit)| {
             let board = self.board(name);
             let tail = board.notes.lock().tail;
-            let tail = tail.filter(|(tail_seq, _)| tail_seq == seq).map(|(_, at)| at);
+            let tail = tail.filter(|(seq, _)| *seq == commit.seq).map(|(_, at)| at);
             // A newer snapshot holds whatever an older one held.
             let earlier =
                 before.fresh.streams.get(name).and_then(|fresh| *fresh.complete_at.lock());

@@ -19,6 +19,7 @@ use crate::cache::Cache;
 use crate::error::OpenError;
 use crate::evict::Charge;
 use crate::publish::Boards;
+use crate::segments::Segments;
 use crate::sigbus::MapWatch;
 use crate::status::{Board, Lag};
 
@@ -149,6 +150,15 @@ impl SegmentEntry {
     }
 }
 
+/// A place in a stream's log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Commit {
+    /// Its number; 0 is before the first.
+    pub seq: u64,
+    /// BLAKE3 of its object.
+    pub hash: [u8; 32],
+}
+
 /// A catalog version. A query is pinned to one; what it opens stays mapped until it is dropped.
 #[derive(Debug)]
 pub struct VaultSnapshot {
@@ -156,12 +166,13 @@ pub struct VaultSnapshot {
     pub version: u64,
     /// `{shard → size}`.
     pub vector: Vector,
-    /// Digest of vector and positions: the same contents have the same one, on every replica.
+    /// Digest of the positions and their commits, which name every byte before them: the same
+    /// contents have the same one on every replica, and nobody guesses it who has not read them.
     pub digest: [u8; 32],
     /// `{stream → last commit}`.
-    pub positions: BTreeMap<String, u64>,
+    pub positions: BTreeMap<String, Commit>,
     /// All committed and settled segments, by shard and start.
-    pub segments: Vec<Arc<SegmentEntry>>,
+    pub segments: Segments,
     /// The clusters whose shards these are; one, usually.
     pub clusters: BTreeSet<String>,
     pub(crate) fresh: Fresh,
@@ -186,19 +197,20 @@ pub(crate) struct Freshness {
 impl VaultSnapshot {
     pub(crate) fn new(
         version: u64,
-        positions: BTreeMap<String, u64>,
-        segments: Vec<Arc<SegmentEntry>>,
+        positions: BTreeMap<String, Commit>,
+        segments: Segments,
         fresh: Fresh,
         cache: Arc<Cache>,
     ) -> Self {
         let mut vector = Vector::new();
         let mut clusters = BTreeSet::new();
-        let shard = |entry: &Arc<SegmentEntry>| entry.descriptor.id.shard;
-        for last in segments.chunk_by(|a, b| shard(a) == shard(b)).filter_map(<[_]>::last) {
-            vector.insert(shard(last), last.descriptor.end());
-            clusters.insert(last.cluster.clone());
+        for last in segments.blocks().iter().map(|block| block.last()) {
+            vector.insert(last.descriptor.id.shard, last.descriptor.end());
+            if !clusters.contains(&last.cluster) {
+                clusters.insert(last.cluster.clone());
+            }
         }
-        let digest = digest(&vector, &positions);
+        let digest = digest(&positions);
         VaultSnapshot { version, vector, digest, positions, segments, clusters, fresh, cache }
     }
 
@@ -239,7 +251,7 @@ impl VaultSnapshot {
 
     /// A probe asked at `at` found nothing after `seq`.
     pub(crate) fn note_complete(&self, stream: &str, seq: u64, at: Duration) {
-        if self.positions.get(stream) == Some(&seq)
+        if self.positions.get(stream).is_some_and(|commit| commit.seq == seq)
             && let Some(fresh) = self.fresh.streams.get(stream)
         {
             *fresh.complete_at.lock() = Some(at);
@@ -247,15 +259,11 @@ impl VaultSnapshot {
     }
 }
 
-fn digest(vector: &Vector, positions: &BTreeMap<String, u64>) -> [u8; 32] {
+fn digest(positions: &BTreeMap<String, Commit>) -> [u8; 32] {
     let mut out = Writer::new();
-    out.array(2).map(vector.len());
-    for (shard, size) in vector {
-        out.uint((*shard).into()).uint(*size);
-    }
     out.map(positions.len());
-    for (stream, seq) in positions {
-        out.text(stream).uint(*seq);
+    for (stream, commit) in positions {
+        out.text(stream).uint(commit.seq).bytes(&commit.hash);
     }
     keyed_digest("vault snapshot", &out.finish())
 }

@@ -253,7 +253,7 @@ fn stream_status(name: &str, board: &Board, snapshot: &VaultSnapshot) -> StreamS
         seq: notes.seq,
         hash: hex(&notes.hash),
         epoch: notes.epoch,
-        published_seq: snapshot.positions.get(name).copied().unwrap_or(0),
+        published_seq: snapshot.positions.get(name).map_or(0, |commit| commit.seq),
         booted: notes.booted,
         last_probe_age_ms,
         poll_interval_ms: board.interval_ms.load(Ordering::Relaxed),

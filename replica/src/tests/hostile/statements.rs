@@ -179,28 +179,73 @@ fn chain(n: usize, first: &str, link: &str, last: &str) -> String {
     format!("with a0 as ({first}){links} {}", last.replace("$n", &(n - 1).to_string()))
 }
 
+/// Chains of operators, which make trees as deep as they are long.
+fn chains() -> Vec<Case> {
+    vec![
+        (
+            "case chain",
+            format!("select case {} end from events", "when _seq = 1 then 2 ".repeat(5_000)),
+        ),
+        (
+            "between chain",
+            format!(
+                "select 1 from events where {}",
+                vec!["_seq between 1 and 2"; 900].join(" or ")
+            ),
+        ),
+        (
+            "and chain",
+            format!("select 1 from events where {}", vec!["_seq <> 1"; 490].join(" and ")),
+        ),
+        (
+            "or of ands",
+            format!(
+                "select 1 from events where {}",
+                vec!["(_seq = 1 and _shard = 2)"; 240].join(" or ")
+            ),
+        ),
+        (
+            "and of ors",
+            format!(
+                "select 1 from events where {}",
+                vec!["(_seq = 1 or _shard = 2)"; 240].join(" and ")
+            ),
+        ),
+        ("not chain", format!("select {} true", "not ".repeat(900))),
+        ("minus chain", format!("select {} 1", "- ".repeat(900))),
+        ("is null chain", format!("select _seq {} from events", "is null ".repeat(400))),
+        ("isnull chain", format!("select _seq {} from events", "isnull ".repeat(900))),
+        ("notnull chain", format!("select _seq {} from events", "notnull ".repeat(450))),
+        ("in chain", format!("select true {} from events", "in (true) ".repeat(400))),
+        ("zone chain", format!("select time {} from events", "at time zone 'UTC' ".repeat(400))),
+        ("similar chain", format!("select tenant {} from events", "similar to 'a' ".repeat(400))),
+        ("cast chain", format!("select _seq{} from events", "::text::bigint".repeat(150))),
+        ("union chain", vec!["select _seq from events"; 60].join(" union all ")),
+        ("unions of nothing", vec!["select 1"; 150].join(" union ")),
+        ("intersect chain", vec!["select _seq from events"; 60].join(" intersect ")),
+        ("except chain", vec!["select _seq from events"; 30].join(" except ")),
+    ]
+}
+
 /// Shapes that cost while they are planned, at the bounds and beyond.
 pub(super) fn shapes() -> Vec<Case> {
+    let mut shapes = chains();
+    shapes.extend(trees());
+    shapes
+}
+
+fn trees() -> Vec<Case> {
     let list = |n: usize, item: &str| vec![item; n].join(", ");
     let many = |n: usize, item: &str| -> String {
         (0..n).map(|i| item.replace("$i", &i.to_string())).collect::<Vec<_>>().join(", ")
     };
     let first = "select _seq as x, tenant as t from events";
     vec![
-        ("case chain", format!("select case {} end from events", "when _seq = 1 then 2 ".repeat(5_000))),
         ("case nested", nest(40, "case when _seq = 1 then 2 else ", "3", " end")),
         ("case in calls", nest(11, "upper(case when true then ", "tenant", " end)")),
         ("in list", format!("select 1 from events where _seq in ({})", many(5_000, "$i"))),
         ("in list of texts", format!("select 1 from events where tenant in ({})", many(4_000, "'t$i'"))),
         ("in list of columns", format!("select 1 from events where _seq in ({})", list(1_000, "_shard"))),
-        ("between chain", format!("select 1 from events where {}", vec!["_seq between 1 and 2"; 900].join(" or "))),
-        ("and chain", format!("select 1 from events where {}", vec!["_seq <> 1"; 490].join(" and "))),
-        ("or of ands", format!("select 1 from events where {}", vec!["(_seq = 1 and _shard = 2)"; 240].join(" or "))),
-        ("and of ors", format!("select 1 from events where {}", vec!["(_seq = 1 or _shard = 2)"; 240].join(" and "))),
-        ("not chain", format!("select {} true", "not ".repeat(900))),
-        ("minus chain", format!("select {} 1", "- ".repeat(900))),
-        ("is null chain", format!("select _seq {} from events", "is null ".repeat(400))),
-        ("cast chain", format!("select _seq{} from events", "::text::bigint".repeat(150))),
         ("nested casts", nest(45, "cast(", "_seq", " as text)")),
         ("json arrows", format!("select attributes{} from events", "->'a'".repeat(12))),
         ("json over ors", format!("select 1 from events where {}", vec!["attributes->'a'->>'b' = 'c'"; 200].join(" or "))),
@@ -223,10 +268,6 @@ pub(super) fn shapes() -> Vec<Case> {
         ("uses doubled by union", chain(30, first, ", a$i as (select x from a$j union all select x from a$j)", "select count(*) from a$n")),
         ("columns doubled", chain(30, "select * from events", ", a$i as (select * from a$j, a$j as b)", "select count(*) from a$n")),
         ("nested withs", format!("{}select 1 from x{}", "with x as (".repeat(10), ") select * from x, x y".repeat(10))),
-        ("union chain", vec!["select _seq from events"; 60].join(" union all ")),
-        ("unions of nothing", vec!["select 1"; 150].join(" union ")),
-        ("intersect chain", vec!["select _seq from events"; 60].join(" intersect ")),
-        ("except chain", vec!["select _seq from events"; 30].join(" except ")),
         ("joins", format!("select 1 from events a0{}", (1..40).map(|i| format!(" join events a{i} on a{i}._seq = a{}._seq", i - 1)).collect::<String>())),
         ("cross joins", format!("select 1 from {}", many(40, "events a$i"))),
         ("using joins", format!("select 1 from events a0{}", (1..30).map(|i| format!(" join events a{i} using (_seq)")).collect::<String>())),

@@ -29,7 +29,7 @@ async fn a_flipped_byte_in_an_object_is_quarantined_and_heals() {
     assert_eq!(listed.corruption.check, "object_blake3");
     assert_eq!(listed.corruption.object, bad.key());
     assert!(status.not_ready.is_empty(), "{:?}", status.not_ready);
-    for entry in &snapshot.segments {
+    for entry in snapshot.segments.iter() {
         let opened = snapshot.open(entry).await;
         if *entry.descriptor != bad {
             assert!(opened.is_ok());
@@ -63,7 +63,7 @@ async fn an_object_cut_short_grown_or_gone_is_named() {
         place.layer.lies.lock().insert(bad.key(), lie.map(Into::into));
         let node = place.node().await;
         let snapshot = node.caught_up(&shipper).await;
-        let error = snapshot.open(&snapshot.segments[0]).await.unwrap_err();
+        let error = snapshot.open(snapshot.segments.iter().next().unwrap()).await.unwrap_err();
         let OpenError::Quarantined { corruption, .. } = &error else { panic!("{error}") };
         assert_eq!(corruption.check, expected);
         assert!(error.to_string().contains(&bad.id.to_text()), "{error}");
@@ -153,7 +153,7 @@ async fn a_segment_that_continues_another_tree_is_found() {
     let node = place.node().await;
     let snapshot = node.caught_up(&shipper).await;
     let mut checks = Vec::new();
-    for entry in &snapshot.segments {
+    for entry in snapshot.segments.iter() {
         match snapshot.open(entry).await {
             Err(OpenError::Quarantined { corruption, .. }) => checks.push(corruption.check),
             other => panic!("{other:?}"),

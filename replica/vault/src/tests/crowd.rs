@@ -41,7 +41,7 @@ async fn queries_read_on_while_everything_is_evicted_under_them() {
             let mut at = reader;
             while !stop.load(Ordering::SeqCst) {
                 let snapshot = vault.snapshot();
-                let entry = &snapshot.segments[at % snapshot.segments.len()];
+                let entry = snapshot.segments.iter().nth(at % snapshot.segments.len()).unwrap();
                 let segment = snapshot.open(entry).await.unwrap();
                 // The segment goes, its buffers stay: they drain.
                 let batches = segment.batches().to_vec();
@@ -89,10 +89,10 @@ async fn maps_have_a_bound_and_idle_ones_give_way() {
     let snapshot = node.caught_up(&shipper).await;
     assert_eq!(node.count().await, 6 * ROWS, "one after the other there is room for all");
     let mut held = Vec::new();
-    for entry in &snapshot.segments[..MAPS] {
+    for entry in snapshot.segments.iter().take(MAPS) {
         held.push(snapshot.open(entry).await.unwrap());
     }
-    let fourth = &snapshot.segments[MAPS];
+    let fourth = snapshot.segments.iter().nth(MAPS).unwrap();
     let (refused, ()) = tokio::join!(snapshot.open(fourth), async {
         tokio::time::sleep(A_MOMENT).await;
         clock.advance(10_000_000);

@@ -27,7 +27,7 @@ async fn filled(place: &Place) -> Shipper {
 async fn whole(node: &Node, shipper: &Shipper, what: &str) {
     let snapshot = node.caught_up(shipper).await;
     let mut rows = 0;
-    for entry in &snapshot.segments {
+    for entry in snapshot.segments.iter() {
         let opened = tokio::time::timeout(LONG, async {
             loop {
                 match snapshot.open(entry).await {
@@ -91,7 +91,7 @@ async fn live(config: VaultConfig, store: &Store, files: &FaultyFiles, shipper: 
     // A dead one does not get there.
     let _arrived = node.vault.wait_for(&token, patience).await;
     let snapshot = node.vault.snapshot();
-    for entry in &snapshot.segments {
+    for entry in snapshot.segments.iter() {
         let _opened = tokio::time::timeout(patience, snapshot.open(entry)).await;
     }
     drop(snapshot);

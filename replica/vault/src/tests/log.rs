@@ -32,7 +32,7 @@ async fn commits_arrive_and_nothing_lists_after_boot() {
     let snapshot = node.caught_up(&shipper).await;
     assert_eq!(node.count().await, shipper.rows());
     assert_eq!(snapshot.vector, shipper.catalog.vector());
-    assert_eq!(snapshot.positions[STREAM], shipper.catalog.seq);
+    assert_eq!(snapshot.positions[STREAM].seq, shipper.catalog.seq);
     let starts: Vec<_> =
         snapshot.segments.iter().map(|s| (s.descriptor.id.shard, s.descriptor.id.start)).collect();
     assert!(starts.is_sorted());
@@ -92,7 +92,7 @@ async fn boot_from_a_snapshot_equals_boot_by_replay() {
     let (a, b) = (replayed.caught_up(&shipper).await, booted.caught_up(&shipper).await);
     assert_eq!((&a.vector, a.digest, &a.positions), (&b.vector, b.digest, &b.positions));
     assert_eq!(a.clusters, b.clusters);
-    let pairs = a.segments.iter().zip(&b.segments);
+    let pairs = a.segments.iter().zip(b.segments.iter());
     assert!(pairs.clone().all(|(a, b)| a.descriptor == b.descriptor));
     assert_eq!(pairs.count(), 13);
     assert_eq!(booted.count().await, replayed.count().await);

@@ -105,7 +105,7 @@ impl Node {
     async fn count(&self) -> u64 {
         let snapshot = self.vault.snapshot();
         let mut rows = 0;
-        for entry in &snapshot.segments {
+        for entry in snapshot.segments.iter() {
             let segment = snapshot.open(entry).await.unwrap();
             rows += segment.batches().iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
         }
