@@ -8,7 +8,7 @@ use sealcast_common::wire::{FlushResponse, IngestResponse};
 use serde_json::Value;
 
 use crate::args::{ConnectArgs, FlushWait};
-use crate::output::{Failure, failed};
+use crate::output::{Failure, concealed, failed};
 
 /// How often a request is repeated that the server asked to repeat, or that did not reach it.
 const ATTEMPTS: u32 = 30;
@@ -43,6 +43,20 @@ fn certificates(connect: &ConnectArgs) -> Result<Vec<reqwest::Certificate>, Fail
         .map_err(|error| Failure::new(format!("--ca holds no certificate: {error}")))
 }
 
+/// What an error says in the end.
+fn last_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
+
+/// Whether it is the server's certificate that is not believed, as rustls words it.
+fn is_of_certificate(reason: &str) -> bool {
+    reason.contains("peer certificate")
+}
+
 /// An answer that is no success.
 #[derive(Debug)]
 pub(crate) struct Refusal {
@@ -55,6 +69,16 @@ pub(crate) struct Refusal {
 impl Refusal {
     fn text(&self, member: &str) -> Option<&str> {
         self.problem.get(member).and_then(Value::as_str)
+    }
+
+    /// The reasons of a role that says that it is not ready (none for who shows no token); `None`
+    /// if this is somebody else's word: 401, 404, 502.
+    pub(crate) fn not_ready(&self) -> Option<Vec<(&str, &str)>> {
+        if self.problem.get("ready") != Some(&Value::Bool(false)) {
+            return None;
+        }
+        let reasons = self.problem.get("reasons").and_then(Value::as_object).into_iter().flatten();
+        Some(reasons.map(|(name, why)| (name.as_str(), why.as_str().unwrap_or_default())).collect())
     }
 
     /// For people.
@@ -86,29 +110,40 @@ impl Client {
         let url = url::Url::parse(base).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         if url.is_none() {
             let hint = "expected a URL such as http://127.0.0.1:7070";
+            let base = concealed(base);
             return Err(Failure::new(format!("server {base:?} is no http URL")).hint(hint));
         }
-        let mut builder = reqwest::Client::builder()
-            .connect_timeout(Duration::from_secs(5))
-            .default_headers(authorization(connect)?);
+        let mut builder = reqwest::Client::builder().default_headers(authorization(connect)?);
         for certificate in certificates(connect)? {
             builder = builder.add_root_certificate(certificate);
         }
+        Self::built(base, builder)
+    }
+
+    /// A client of one of this machine's own addresses: it shows no token, so whoever answers need
+    /// not prove its name.
+    #[cfg(feature = "roles")]
+    pub(crate) fn unproven(base: &str) -> Result<Self, Failure> {
+        Self::built(base, reqwest::Client::builder().danger_accept_invalid_certs(true))
+    }
+
+    fn built(base: &str, builder: reqwest::ClientBuilder) -> Result<Self, Failure> {
         let http = builder
+            .connect_timeout(Duration::from_secs(5))
             .build()
             .map_err(|error| Failure::new(format!("http client cannot start: {error}")))?;
         Ok(Client { http, base: base.trim_end_matches('/').to_owned() })
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
-        let mut reason = error.to_string();
-        let mut source = std::error::Error::source(error);
-        while let Some(cause) = source {
-            reason = cause.to_string();
-            source = cause.source();
-        }
-        Failure::new(format!("{} cannot be reached: {reason}", self.base))
-            .hint("is it running? `sealcast dev` starts all roles on the default ports")
+        let reason = last_cause(error);
+        let hint = if is_of_certificate(&reason) {
+            "name its certificate, or the one that signed it, by --ca (SEALCAST_CA), and ask for it \
+             by a name that the certificate is for"
+        } else {
+            "is it running? `sealcast dev` starts all roles on the default ports"
+        };
+        Failure::new(format!("{} cannot be reached: {reason}", concealed(&self.base))).hint(hint)
     }
 
     async fn answer(&self, response: reqwest::Response) -> Result<Answer, Failure> {
@@ -140,6 +175,10 @@ impl Client {
         for _ in 0..ATTEMPTS {
             let request = self.http.post(&url).header("content-type", "application/x-ndjson");
             match request.body(body.clone()).send().await {
+                // No waiting makes it believed.
+                Err(error) if is_of_certificate(&last_cause(&error)) => {
+                    return Err(self.unreachable(&error));
+                }
                 Err(error) => last = Some(self.unreachable(&error)),
                 Ok(response) => match self.answer(response).await? {
                     Answer::Ok(response) => {

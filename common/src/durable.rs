@@ -6,7 +6,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
 /// An append-only file.
@@ -24,7 +24,8 @@ pub trait Durable: Send + Sync + fmt::Debug {
     fn create_append(&self, path: &Path) -> io::Result<Box<dyn AppendFile>>;
     /// Opens an existing file for appending after its first `len` bytes, cutting the rest.
     fn open_append(&self, path: &Path, len: u64) -> io::Result<Box<dyn AppendFile>>;
-    /// Writes a whole new file (replacing a leftover of the same name) and syncs it.
+    /// Writes a whole new file (replacing a leftover of the same name) and syncs it; a failure
+    /// leaves none.
     fn write_new(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
     /// Renames within one file system and syncs the target's folder.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -43,11 +44,22 @@ pub trait Durable: Send + Sync + fmt::Debug {
     }
 }
 
-/// As [`Durable::replace`], readable for the owner alone from its first byte.
+/// As [`Durable::replace`], readable for the owner alone from its first byte. A file that is there
+/// keeps owner and mode: whoever reads it may be somebody else than who replaces it.
 pub fn replace_secret(files: &dyn Durable, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = temporary_name(path);
-    files.write_new(&temporary, b"")?;
-    fs::set_permissions(&temporary, fs::Permissions::from_mode(0o600))?;
+    match files.remove(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    if let Ok(old) = fs::metadata(path) {
+        let ours = fs::metadata(&temporary)?;
+        if (old.uid(), old.gid()) != (ours.uid(), ours.gid()) {
+            chown(&temporary, Some(old.uid()), Some(old.gid()))?;
+        }
+        fs::set_permissions(&temporary, old.permissions())?;
+    }
     files.write_new(&temporary, bytes)?;
     files.rename(&temporary, path)
 }
@@ -95,14 +107,18 @@ impl Durable for RealFiles {
 
     fn write_new(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
+        file.write_all(bytes).and_then(|()| file.sync_all()).inspect_err(|_| {
+            // Half a file helps nobody, and would keep a full disk full.
+            let _best_effort = fs::remove_file(path);
+        })
     }
 
     #[expect(clippy::disallowed_methods, reason = "the seam's one home")]
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)?;
         match to.parent() {
+            // A bare name lies in the working folder.
+            Some(parent) if parent.as_os_str().is_empty() => self.sync_dir(Path::new(".")),
             Some(parent) => self.sync_dir(parent),
             None => Ok(()),
         }
@@ -121,5 +137,37 @@ impl Durable for RealFiles {
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         fs::create_dir_all(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_replaced_secret_keeps_its_readers() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secret");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        replace_secret(&RealFiles, &path, b"one").unwrap();
+        assert_eq!(mode(&path), 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        // Only root may give files away.
+        let given = chown(&path, Some(65_534), Some(65_534)).is_ok();
+        replace_secret(&RealFiles, &path, b"two").unwrap();
+        assert_eq!((mode(&path), fs::read(&path).unwrap()), (0o640, b"two".to_vec()));
+        assert_eq!(given, fs::metadata(&path).unwrap().uid() == 65_534);
+    }
+
+    #[test]
+    fn a_full_disk_keeps_no_half_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("half");
+        std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+        let failed = RealFiles.write_new(&path, b"bytes").unwrap_err();
+        assert_eq!(failed.kind(), io::ErrorKind::StorageFull);
+        assert!(path.symlink_metadata().is_err());
     }
 }

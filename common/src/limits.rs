@@ -58,8 +58,8 @@ pub const LEAF_INLINE_BYTES_MAX: usize = 8 * 1024;
 /// The attributes that stay inside a leaf, bytes; above it the whole map goes out of line.
 pub const LEAF_ATTRIBUTES_INLINE_BYTES_MAX: usize = 24 * 1024;
 
-/// One frame of the write-ahead log, bytes of payload.
-pub const WAL_FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// One frame of the write-ahead log, bytes of payload: a group of requests.
+pub const WAL_FRAME_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Tail size that triggers a seal, bytes of write-ahead log.
 pub const TAIL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Tail age that triggers a seal, milliseconds.
@@ -123,9 +123,12 @@ pub const HANDSHAKE_MS_MAX: u64 = 10_000;
 const _: () = {
     assert!(EVENT_BYTES_MAX <= REQUEST_BYTES_MAX);
     assert!(ATTRIBUTES_BYTES_MAX + MESSAGE_BYTES_MAX <= EVENT_BYTES_MAX);
-    // A request always fits one frame of the log: its events' encodings are smaller than its JSON
-    // plus a constant per event.
-    assert!(REQUEST_BYTES_MAX + REQUEST_EVENTS_MAX * 256 <= WAL_FRAME_BYTES_MAX);
+    // A group always fits one frame of the log: at most `group_bytes` of events and one request, and
+    // events' encodings are smaller than their JSON plus a constant per event.
+    assert!(
+        2 * TAIL_BYTES_MAX as usize + REQUEST_BYTES_MAX + REQUEST_EVENTS_MAX * 256
+            <= WAL_FRAME_BYTES_MAX
+    );
     // Whatever a client sends, its leaf fits: out-of-line rules bound the three large fields, the
     // rest is bounded one by one (3 names, 2 agents, 10 labels, with their headers).
     assert!(

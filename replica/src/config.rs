@@ -92,7 +92,8 @@ pub struct Config {
     pub hinted_poll_ms: u64,
     /// Segments fetched at the same time.
     pub fetch_parallel: usize,
-    /// Without a successful probe for so long the node is not ready, milliseconds.
+    /// Without a successful probe for so long the node is not ready and refuses `events` to all who
+    /// do not say `allow_stale`, milliseconds.
     pub max_staleness_ms: u64,
     /// Memory of all running queries, bytes; beyond it they spill.
     pub memory_bytes: usize,

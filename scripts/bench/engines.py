@@ -1,5 +1,6 @@
 """The databases beside which sealcast is measured: load once, ask often, answer as Arrow."""
 
+import atexit
 import os
 import pathlib
 import shutil
@@ -223,6 +224,9 @@ class Postgres:
         options = [word for setting in settings for word in ("-c", setting)]
         command = self.command([self.bin / "postgres", "-D", folder, *options])
         self.server = subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd="/")
+        # Also when loading or a query fails: nobody else would stop it.
+        self.con = None
+        atexit.register(self.close)
         self.con = self.connect(psycopg)
         if not done.exists():
             self.load(data)
@@ -297,7 +301,8 @@ class Postgres:
         return pa.table({n: pa.array(list(c)) for n, c in zip(names, columns)})
 
     def close(self):
-        self.con.close()
+        if self.con:
+            self.con.close()
         self.server.terminate()
         self.server.wait()
         shutil.rmtree(self.socket, ignore_errors=True)

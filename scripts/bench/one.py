@@ -51,8 +51,6 @@ def main():
         except Exception as error:  # one query that a database cannot do is a gap in its column
             results[name] = {"error": " ".join(str(error).split())[:300]}
         print(f"  {name} done", file=sys.stderr)
-    if hasattr(engine, "close"):
-        engine.close()
     print(json.dumps({"name": engine.name, "version": engine.version, "opened_s": loaded,
                       "results": results}))
 

@@ -84,12 +84,12 @@ def best(peer, name):
 
 
 def table(listing, found, peers):
-    """Markdown: fits a terminal and docs/performance.md."""
+    """Markdown that fits a terminal and docs/performance.md; missed queries; how many were judged."""
     duckdb = next((peer for peer in peers if peer["name"] == engines.DuckNative.name), None)
     head = ["query", "sealcast, in process", "through HTTP"]
     head += [f"{peer['name']} {peer['version']}" for peer in peers]
     head += ["sealcast / DuckDB native", "allowed", "verdict"]
-    lines, missed = [head], []
+    lines, missed, judged = [head], [], 0
     for query in listing["queries"]:
         name = query["name"]
         mine = found[name]["times"]
@@ -97,6 +97,7 @@ def table(listing, found, peers):
         line += [short(best(peer, name)) for peer in peers]
         theirs = best(duckdb, name) if duckdb else None
         if theirs:
+            judged += 1
             quotient, limit = mine["process_min"] / theirs, study.allowed(name)
             met = quotient <= limit
             if not met:
@@ -107,7 +108,7 @@ def table(listing, found, peers):
         lines.append(line)
     widths = [max(len(line[at]) for line in lines) for at in range(len(head))]
     lines.insert(1, ["-" * width for width in widths])
-    return ["| " + " | ".join(c.ljust(w) for c, w in zip(line, widths)) + " |" for line in lines], missed
+    return ["| " + " | ".join(c.ljust(w) for c, w in zip(line, widths)) + " |" for line in lines], missed, judged
 
 
 def main():
@@ -155,7 +156,7 @@ def finish(args, listing, found, peers, document):
         for name, result in other["results"].items():
             if "error" in result:
                 print(f"NO ANSWER {name}: {other['name']}: {result['error']}")
-    lines, missed = table(listing, found, peers)
+    lines, missed, judged = table(listing, found, peers)
     print(f"\n{listing['rows']:,} rows; milliseconds, hot, best of {args.runs} runs after two")
     print(f"{document['machine']['cores']} × {document['machine']['cpu']}, "
           f"{document['machine']['memory_gib']} GiB, load {document['machine']['load']}")
@@ -163,9 +164,8 @@ def finish(args, listing, found, peers, document):
     print("\n".join(lines))
     if listing["rows"] != 20_000_000:
         print("\nThe allowed quotients are of 20,000,000 rows: at another size they are a hint.")
-    judged = any(peer["name"] == engines.DuckNative.name for peer in peers)
     verdict = ", ".join(missed) or "none" if judged else "not judged without DuckDB native"
-    print(f"missed: {verdict}; answers that differ: {len(wrong)}")
+    print(f"missed: {verdict}; judged: {judged} of {len(found)}; answers that differ: {len(wrong)}")
     if args.json:
         for other in peers:
             for result in other["results"].values():

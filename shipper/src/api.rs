@@ -1,6 +1,7 @@
 //! The shipper's HTTP: status, the stream's events, and a request to ship now.
 
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use sealcast_common::serve::access::{Caller, Denied, Role, only};
 use sealcast_common::serve::{Health, Problem, probe_routes};
 use serde::Deserialize;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::status::{Board, Shipped, Status};
@@ -27,6 +29,8 @@ use crate::writer::WriterClient;
 const ROUTES: &str = "GET /v1/status, GET /v1/streams/{stream}/events, POST /v1/ship, \
                       GET /livez, GET /readyz, GET /metrics, GET /openapi.json";
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// After so long a listener shows its token again: it may have been revoked.
+const FEED_LIFETIME: Duration = Duration::from_secs(3_600);
 
 /// Somebody waits for what is sealed now to be committed.
 pub(crate) type Order = oneshot::Sender<Result<Shipped, Problem>>;
@@ -82,7 +86,9 @@ async fn events(
         let problem = Problem::new(Kind::Invalid, "unknown_stream", detail);
         return Err(problem.status(axum::http::StatusCode::NOT_FOUND));
     }
-    let feed = Feed { status: api.board.listen(), told: None, closing: api.closing, closed: false };
+    let lifetime = Box::pin(tokio::time::sleep(FEED_LIFETIME));
+    let (status, closing) = (api.board.listen(), api.closing);
+    let feed = Feed { status, told: None, closing, lifetime, closed: false };
     let events = futures::stream::unfold(feed, Feed::next);
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
@@ -93,6 +99,7 @@ struct Feed {
     status: watch::Receiver<Status>,
     told: Option<u64>,
     closing: CancellationToken,
+    lifetime: Pin<Box<Sleep>>,
     closed: bool,
 }
 
@@ -106,7 +113,11 @@ impl Feed {
             let news = self.status.wait_for(|status| told != Some(status.seq)).await;
             news.ok().map(|status| status.hint())
         };
-        let Some(hint) = self.closing.run_until_cancelled(news).await.flatten() else {
+        let news = tokio::select! {
+            news = self.closing.run_until_cancelled(news) => news.flatten(),
+            () = self.lifetime.as_mut() => None,
+        };
+        let Some(hint) = news else {
             self.closed = true;
             let state = self.status.borrow().state.clone();
             return Some((Ok(Event::default().event("closed").data(state)), self));

@@ -61,6 +61,7 @@ fn ship() -> Route {
         .problems(429, &["too_many_requests"])
         .problems(503, &["stopping", "ship_timeout", "writer_unavailable"])
         // The turn that was waited for failed; it is tried again.
+        .problems(503, &["fenced", "split"])
         .problems(503, &["store", "commit_unknown", "log", "file", "signer", "claim", "task"])
 }
 

@@ -111,7 +111,11 @@ impl Run {
         self.board.error(self.place.seams.clock.now(), word, message.clone());
         self.board.state("waiting");
         self.place.health.not_ready(REASON, message.clone());
-        let problem = Problem::new(Kind::Unavailable, word, message).retry_after(1);
+        let problem = Problem::new(Kind::Unavailable, word, message);
+        let problem = match error.is_final() {
+            true => problem.hint("another shipper owns the stream: ask that one"),
+            false => problem.retry_after(1),
+        };
         for order in waiting.drain(..) {
             let _gone = order.send(Err(problem.clone()));
         }

@@ -1,37 +1,6 @@
 //! The tools: exit codes and words at the command line.
 
-use sealcast_tests::{Cluster, Roles, run, sealcast};
-
-async fn said(args: &[&str]) -> (Option<i32>, String) {
-    let output = run(&sealcast("sealcast"), args).await;
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_command_has_help() {
-    for command in [
-        "demo",
-        "dev",
-        "writer",
-        "shipper",
-        "replica",
-        "import",
-        "sql",
-        "flush",
-        "verify",
-        "inspect",
-        "config",
-        "doctor",
-        "health",
-        "completions",
-        "man",
-    ] {
-        let (code, text) = said(&[command, "--help"]).await;
-        assert_eq!(code, Some(0), "{command}");
-        assert!(text.contains("Usage: sealcast"), "{text}");
-    }
-}
+use sealcast_tests::{Cluster, Roles, said, sealcast};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn verify_tells_nothing_found_from_tampered() {
@@ -93,6 +62,17 @@ async fn the_tools_work_on_a_running_cluster() {
             assert_eq!(code, Some(0), "{}: {text}", file.display());
         }
     }
+}
+
+/// As the README types it: a bare name, a file in the working folder.
+#[test]
+fn a_file_may_be_named_without_a_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut create = std::process::Command::new(sealcast("sealcast"));
+    create.args(["token", "create", "--tokens", "tokens.toml", "--name", "x", "--role", "query"]);
+    let output = create.arg("--all-tenants").current_dir(dir.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("\nsc_"));
 }
 
 #[test]

@@ -94,7 +94,9 @@ fn units_lock_the_roles_in_and_never_restart_a_fenced_one() {
 async fn systemd_accepts_the_units() {
     let dir = tempfile::tempdir().unwrap();
     let mut names = vec!["verify".to_owned(), "--man=no".to_owned()];
-    for (role, unit) in units() {
+    // One with a mistake, to see that mistakes are seen.
+    let wrong = ("wrong".to_owned(), "[Service]\nExecStart=/bin/true\nNoSuchKey=1\n".to_owned());
+    for (role, unit) in units().into_iter().chain([wrong]) {
         let file = dir.path().join(format!("sealcast-{role}.service"));
         // The program and the user of an installed package are not on this machine.
         let unit = unit.replace("/usr/bin/sealcast", &sealcast("sealcast").display().to_string());
@@ -108,7 +110,12 @@ async fn systemd_accepts_the_units() {
         return skip("systemd units", "systemd-analyze is not installed");
     };
     let said = String::from_utf8_lossy(&output.stderr);
-    let ours: Vec<_> = said.lines().filter(|line| line.contains("sealcast-")).collect();
+    let is_wrong = |line: &&str| line.contains("sealcast-wrong.service");
+    if !said.lines().any(|line| is_wrong(&line) && line.contains("NoSuchKey")) {
+        return skip("systemd units", &format!("systemd-analyze verifies nothing here: {said}"));
+    }
+    let ours = said.lines().filter(|line| line.contains("sealcast-") && !is_wrong(line));
+    let ours: Vec<_> = ours.collect();
     assert!(ours.is_empty(), "{ours:#?}");
 }
 

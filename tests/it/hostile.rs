@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use sealcast_tests::{Cluster, REPLICA, Roles, SHIPPER, WRITER};
+use sealcast_tests::{Cluster, REPLICA, Roles, SHIPPER, WRITER, open_files};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
 const IDLE: usize = 1_000;
 const SLOW: usize = 100;
+/// A server gives a quarter of its files to connections.
+const OPEN_FILES: u64 = 4 * (IDLE + SLOW) as u64 + 400;
 /// What 1,200 connections may cost a process: about 30 KiB each, and noise.
 const MEMORY_MORE_MAX: u64 = 64 * 1024 * 1024;
 
@@ -25,6 +27,9 @@ async fn opened(cluster: &Cluster, role: usize) -> TcpStream {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_idle_and_slow_clients_cost_little_and_delay_nobody() {
+    if !open_files("a_thousand_idle_and_slow_clients_cost_little_and_delay_nobody", OPEN_FILES) {
+        return;
+    }
     let mut cluster = Cluster::start(Roles::Apart).await;
     let events = (0..100).map(|i| format!(r#"{{"tenant":"t","action":"a","message":"{i}"}}"#));
     let events = events.collect::<Vec<_>>().join("\n");

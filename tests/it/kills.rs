@@ -44,7 +44,8 @@ async fn random_kills_under_load_lose_and_double_nothing() {
         }
     }
     assert_eq!(done.acknowledged, checker.count());
-    assert!(done.checkpoints > 0 && done.acknowledged > 0, "{done:?}");
+    // A root was kept in every round, before its kill, and each at another size.
+    assert!(done.checkpoints as u64 > kills && done.acknowledged > 0, "{done:?}");
 }
 
 /// SIGKILL to all of `roles` at once, then all of them are started.

@@ -21,3 +21,4 @@ mod outage;
 mod path;
 mod prefixes;
 mod s3;
+mod tls;

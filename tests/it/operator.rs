@@ -1,13 +1,7 @@
 //! What an operator types before and while it runs: config, doctor, health, metrics.
 
-use sealcast_tests::{Cluster, Roles, run, sealcast};
+use sealcast_tests::{Cluster, Roles, said};
 use serde_json::Value;
-
-async fn said(args: &[&str]) -> (Option<i32>, String) {
-    let output = run(&sealcast("sealcast"), args).await;
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
-}
 
 fn settings(dir: &std::path::Path, text: &str) -> String {
     let file = dir.join("sealcast.toml");
@@ -38,8 +32,9 @@ async fn config_tells_all_that_is_wrong_and_where_values_come_from() {
     assert!(line("shards = 3").contains("sealcast.toml:2"), "{text}");
     assert!(line("seal_age_ms = 77").ends_with("# flag --seal-age-ms"), "{text}");
     assert!(line("http =").ends_with("# default"), "{text}");
-    // What is shown can be given back.
+    // What is shown can be given back, and nothing that can be set is left out.
     let (_, shown) = said(&["config", "show"]).await;
+    assert!(shown.lines().any(|line| line == "# max_rows = (none)"), "{shown}");
     let again = settings(dir.path(), &shown);
     let (code, text) = said(&["config", "check", "--config", &again]).await;
     assert_eq!(code, Some(0), "{text}");

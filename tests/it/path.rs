@@ -11,11 +11,6 @@ async fn import(cluster: &Cluster, files: &str) -> std::process::Output {
     run(&sealcast("sealcast"), &["import", files, "--writer", &cluster.url(0)]).await
 }
 
-async fn verify(target: &str) -> (Option<i32>, String) {
-    let verified = run(&sealcast("sealcast"), &["verify", target]).await;
-    (verified.status.code(), String::from_utf8_lossy(&verified.stdout).into_owned())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn cloudtrail_counts_equal_an_independent_count() {
     let test = "cloudtrail_counts_equal_an_independent_count";
@@ -55,8 +50,8 @@ async fn cloudtrail_counts_equal_an_independent_count() {
     assert!(said.contains("(2900 of them were there already)"), "{said}");
     let token = cluster.flush().await;
     assert_eq!(cluster.count(Some(&token)).await, 2_900);
-    let (code, said) = verify(&cluster.dir.path().display().to_string()).await;
-    assert_eq!(code, Some(0), "{said}");
+    let (code, report) = cluster.verify(&cluster.dir.path().display().to_string()).await;
+    assert_eq!(code, Some(0), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,8 +86,8 @@ async fn kill_9_during_an_import_loses_and_doubles_nothing() {
     assert_eq!(cluster.count(Some(&token)).await, 2_900);
     let distinct = "select count(distinct event_id) from events";
     assert_eq!(cluster.rows(distinct, Some(&token)).await[0][0], 2_900);
-    let (code, said) = verify(&cluster.dir.path().display().to_string()).await;
-    assert_eq!(code, Some(0), "{said}");
+    let (code, report) = cluster.verify(&cluster.dir.path().display().to_string()).await;
+    assert_eq!(code, Some(0), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

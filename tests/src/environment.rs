@@ -77,6 +77,26 @@ pub fn below(random: &dyn Random, end: u64) -> u64 {
     u64::from_le_bytes(bytes) % end
 }
 
+/// Lets this process and the ones it starts have so many files open, or the test is skipped.
+pub fn open_files(test: &str, needed: u64) -> bool {
+    let soft = || {
+        let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+        let word = line.and_then(|line| line.split_whitespace().next()).unwrap_or_default();
+        if word == "unlimited" { u64::MAX } else { word.parse().unwrap_or(0) }
+    };
+    if soft() < needed {
+        let (pid, limit) = (std::process::id().to_string(), format!("--nofile={needed}:"));
+        // Whether it helped is looked at, not believed.
+        let _raised = std::process::Command::new("prlimit").args(["--pid", &pid, &limit]).output();
+    }
+    let found = soft();
+    if found < needed {
+        skip(test, &format!("{found} open files are allowed, {needed} are needed (ulimit -n)"));
+    }
+    found >= needed
+}
+
 /// A program of this workspace, built beside the test's own executable.
 pub fn sealcast(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("own path");

@@ -12,10 +12,12 @@ mod seaweed;
 
 pub use checker::{Checked, Checker, SealedRow, deliver, sealed_rows};
 pub use cluster::{Cluster, REPLICA, Roles, SHIPPER, WRITER};
-pub use environment::{below, data_dir, number, python, random, rclone, sealcast, skip, weed};
+pub use environment::{
+    below, data_dir, number, open_files, python, random, rclone, sealcast, skip, weed,
+};
 pub use load::Load;
-pub use mount::Mount;
-pub use process::{Process, free_port, run, run_with};
+pub use mount::{Disk, Mount};
+pub use process::{Process, free_port, run, run_with, said, said_with};
 pub use seaweed::Seaweed;
 
 use std::future::Future;

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
-use crate::until;
+use crate::{sealcast, until};
 
 /// A running program.
 pub struct Process {
@@ -89,6 +89,18 @@ pub async fn run_with(program: &Path, args: &[&str], env: &[(&str, &str)]) -> Ou
     let mut command = tokio::process::Command::new(program);
     command.args(args).envs(env.iter().copied()).stdin(Stdio::null()).kill_on_drop(true);
     command.output().await.unwrap_or_else(|error| panic!("{}: {error}", program.display()))
+}
+
+/// Exit code of `sealcast` with these arguments, and all that it printed.
+pub async fn said(args: &[&str]) -> (Option<i32>, String) {
+    said_with(args, &[]).await
+}
+
+/// The same with more in its environment.
+pub async fn said_with(args: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String) {
+    let output = run_with(&sealcast("sealcast"), args, env).await;
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).trim().to_owned())
 }
 
 /// A port that was free a moment ago.

@@ -88,7 +88,7 @@ pub struct Args {
     #[arg(long, env = "SEALCAST_WRITER_QUEUE_REQUESTS", value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_requests: Option<usize>,
-    /// Events that may wait for a shard, bytes of text [default: 134217728]
+    /// Events that may wait for a shard, bytes of memory [default: 134217728]
     #[arg(long, env = "SEALCAST_WRITER_QUEUE_BYTES", value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_bytes: Option<usize>,
@@ -149,7 +149,7 @@ pub struct Config {
     pub future_ms: u64,
     /// Requests that may wait for a shard; more are refused before anything is written.
     pub queue_requests: usize,
-    /// Events that may wait for a shard, bytes of text.
+    /// Events that may wait for a shard, bytes of memory.
     pub queue_bytes: usize,
     /// Request bodies held and read at one time, bytes: counted as they arrive.
     pub ingest_bytes: usize,

@@ -110,6 +110,11 @@ impl Fault {
         Fault::new(FaultKind::Poisoned, format!("{step} broke off: {error}"))
     }
 
+    /// The same without what it says of files.
+    pub(crate) fn concealed(&self) -> Self {
+        Fault::new(self.kind, "the cause is in the writer's log")
+    }
+
     /// Whether another try may help without a restart.
     pub(crate) fn passes(&self) -> bool {
         matches!(self.kind, FaultKind::DiskFull | FaultKind::Suspended | FaultKind::Overdue)

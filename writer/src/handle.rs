@@ -5,7 +5,7 @@ use std::sync::{Arc, RwLock};
 use sealcast_common::integrity::Hash;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
-use crate::fault::{Fault, FaultKind};
+use crate::fault::Fault;
 use crate::stage::{Append, Appended, Refused};
 use crate::window::Window;
 
@@ -25,8 +25,6 @@ pub(crate) type FlushAnswer = Result<(usize, u64), Fault>;
 #[derive(Debug)]
 pub(crate) struct Pending {
     append: Append,
-    /// Bytes of its events.
-    pub(crate) bytes: usize,
     answer: Answer,
 }
 
@@ -45,6 +43,11 @@ impl Answer {
 }
 
 impl Pending {
+    /// Its part of a frame of the log, at most.
+    pub(crate) fn bytes(&self) -> usize {
+        self.append.events.iter().map(|arrival| arrival.prepared.bytes_max()).sum()
+    }
+
     pub(crate) fn answer(self, answer: Result<Appended, AppendError>) {
         self.answer.send(answer);
     }
@@ -98,7 +101,6 @@ pub(crate) struct ShardHandle {
 pub(crate) struct Reserved {
     place: mpsc::OwnedPermit<Command>,
     share: OwnedSemaphorePermit,
-    bytes: usize,
 }
 
 /// Why a shard has no place for a request.
@@ -133,17 +135,17 @@ impl ShardHandle {
         ShardHandle { shard, origin, key, window, view, queue, bytes, bounds }
     }
 
-    /// A place for events of `bytes` bytes of text.
-    pub(crate) fn reserve(&self, bytes: usize) -> Result<Reserved, Busy> {
+    /// A place for events that take `memory` bytes. One request always fits an empty queue.
+    pub(crate) fn reserve(&self, memory: usize) -> Result<Reserved, Busy> {
         if let Some(fault) = self.view.borrow().fault.clone() {
             return Err(Busy::Faulty(self.shard, fault));
         }
-        let share = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let share = u32::try_from(memory.min(self.bounds.bytes)).unwrap_or(u32::MAX);
         let share = Arc::clone(&self.bytes)
             .try_acquire_many_owned(share)
             .map_err(|_| Busy::Bytes(self.shard, self.bounds.bytes))?;
         match self.queue.clone().try_reserve_owned() {
-            Ok(place) => Ok(Reserved { place, share, bytes }),
+            Ok(place) => Ok(Reserved { place, share }),
             Err(mpsc::error::TrySendError::Full(_)) => {
                 Err(Busy::Requests(self.shard, self.bounds.requests))
             }
@@ -151,12 +153,11 @@ impl ShardHandle {
         }
     }
 
-    /// Waits until everything that is in the tail now is sealed.
-    pub(crate) async fn flush(&self) -> FlushAnswer {
-        let stopped = || Fault::new(FaultKind::Suspended, "shard has stopped");
+    /// Waits until everything that is in the tail now is sealed; `None` if the shard has stopped.
+    pub(crate) async fn flush(&self) -> Option<FlushAnswer> {
         let (sender, answer) = oneshot::channel();
-        self.queue.send(Command::Flush(sender)).await.map_err(|_| stopped())?;
-        answer.await.map_err(|_| stopped())?
+        self.queue.send(Command::Flush(sender)).await.ok()?;
+        answer.await.ok()
     }
 }
 
@@ -165,7 +166,7 @@ impl Reserved {
     pub(crate) fn send(self, append: Append) -> oneshot::Receiver<Result<Appended, AppendError>> {
         let (sender, receiver) = oneshot::channel();
         let answer = Answer { sender, _share: self.share };
-        self.place.send(Command::Append(Pending { append, bytes: self.bytes, answer }));
+        self.place.send(Command::Append(Pending { append, answer }));
         receiver
     }
 }

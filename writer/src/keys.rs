@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use sealcast_common::clock::Random;
-use sealcast_common::durable::{Durable, temporary_name};
+use sealcast_common::durable::{Durable, replace_secret};
 use sealcast_common::fault::{hex, unhex};
 use sealcast_common::integrity::{LocalSigner, Signer as _, VerifyKey};
 
@@ -68,7 +68,7 @@ pub(crate) fn load_or_make(
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound && fresh => {
             let text = hex(&random.bytes32());
-            write_secret(path, &text, files).map_err(failed)?;
+            replace_secret(files, path, text.as_bytes()).map_err(failed)?;
             text
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -105,14 +105,4 @@ pub(crate) fn publish(
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
         _ => files.replace(path, format!("{expected}\n").as_bytes()).map_err(failed),
     }
-}
-
-/// The mode is set under the temporary name, in a folder of mode 0700: the secret is never
-/// readable by others.
-fn write_secret(path: &Path, text: &str, files: &dyn Durable) -> io::Result<()> {
-    let temporary = temporary_name(path);
-    files.write_new(&temporary, b"")?;
-    std::fs::set_permissions(&temporary, std::fs::Permissions::from_mode(0o600))?;
-    files.write_new(&temporary, text.as_bytes())?;
-    files.rename(&temporary, path)
 }

@@ -173,6 +173,14 @@ fn read_identity(dir: &DataDir) -> Result<Option<NodeFile>, NodeError> {
         let found = identity.format;
         return Err(unreadable(format!("format {found}, expected {DATA_FORMAT}")));
     }
+    let stated = Config {
+        cluster: Some(identity.cluster.clone()),
+        node: Some(identity.node.clone()),
+        shards: Some(identity.shards),
+        shard_first: Some(identity.shard_first),
+        ..Config::default()
+    };
+    stated.check().map_err(|found| unreadable(found.to_string()))?;
     Ok(Some(identity))
 }
 

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sealcast_common::clock::Micros;
-use sealcast_common::event::decode_full;
+use sealcast_common::event::{decode_full, leaf_of};
 use sealcast_common::fault::Corruption;
 use sealcast_common::integrity::{Checkpoint, CompactRange, Hash};
 use sealcast_common::layout::parse_wal_name;
@@ -19,7 +19,6 @@ use crate::context::ShardContext;
 use crate::disk::{files_in, remove_leftovers};
 use crate::sealed::{SealedChain, check_root};
 use crate::sealer::SealError;
-use crate::stage::leaf_of;
 use crate::tail::{Acknowledged, ActiveTail, ClosedTail, TailContents};
 use crate::window::Window;
 
@@ -314,7 +313,7 @@ fn replay(
                 let expected = format!("an ingest time not before {latest}");
                 return Err(corrupt("ingest_time", *offset, expected, at.to_string()).into());
             }
-            let leaf = leaf_of(bytes, &event, &position).map_err(|error| {
+            let leaf = leaf_of(bytes, &event.as_ref(), &position).map_err(|error| {
                 corrupt("wal_event", *offset, "canonical attributes".into(), error.to_string())
             })?;
             latest = at;

@@ -48,6 +48,25 @@ pub(crate) enum SubmitError {
     Failed(Vec<(u16, AppendError)>),
 }
 
+impl SubmitError {
+    /// The same for a caller who may not see all tenants: no names of files, nothing that a check
+    /// has found.
+    pub(crate) fn concealed(mut self) -> Self {
+        match &mut self {
+            SubmitError::Busy(Busy::Faulty(_, fault)) => *fault = fault.concealed(),
+            SubmitError::Failed(failed) => {
+                for (_, error) in failed {
+                    if let AppendError::Faulty(fault) = error {
+                        *fault = fault.concealed();
+                    }
+                }
+            }
+            _ => {}
+        }
+        self
+    }
+}
+
 fn list(failed: &[(u16, AppendError)]) -> String {
     let all: Vec<String> =
         failed.iter().map(|(shard, error)| format!("{shard}: {error}")).collect();
@@ -91,8 +110,8 @@ impl Router {
         }
         let mut places = Vec::with_capacity(parts.len());
         for (handle, events) in parts {
-            let bytes = events.iter().map(|arrival| arrival.bytes).sum();
-            places.push((handle.shard, handle.reserve(bytes).map_err(SubmitError::Busy)?, events));
+            let memory = events.iter().map(Arrival::memory).sum();
+            places.push((handle.shard, handle.reserve(memory).map_err(SubmitError::Busy)?, events));
         }
         let waiting = places.into_iter().map(|(shard, place, events)| {
             let receiver = place.send(Append { events, request: request.clone(), partial });
@@ -101,8 +120,8 @@ impl Router {
         gather(join_all(waiting).await)
     }
 
-    /// Seals every tail; answers of the shards in order.
-    pub(crate) async fn flush(&self) -> Vec<(u16, FlushAnswer)> {
+    /// Seals every tail; answers of the shards in order, `None` of one that has stopped.
+    pub(crate) async fn flush(&self) -> Vec<(u16, Option<FlushAnswer>)> {
         join_all(self.shards().map(|handle| async { (handle.shard, handle.flush().await) })).await
     }
 

@@ -4,13 +4,12 @@ use std::collections::HashSet;
 
 use sealcast_common::cbor::Writer;
 use sealcast_common::clock::Micros;
-use sealcast_common::event::{Event, FieldError, Position, ValueError, encode_leaf};
+use sealcast_common::event::{FieldError, Position, leaf_of};
 use sealcast_common::fault::Corruption;
-use sealcast_common::integrity::{Hash, leaf_hash};
-use sealcast_common::limits::LEAF_INLINE_BYTES_MAX;
+use sealcast_common::integrity::Hash;
 use sealcast_common::routing::FIRST_ROUTING_VERSION;
 use sealcast_common::segment::{RequestEntry, Row};
-use sealcast_common::wal::append_frame;
+use sealcast_common::wal::Frame;
 
 use crate::window::{Arrival, Ids, Judge, Verdict, Window};
 
@@ -75,8 +74,8 @@ impl Refused {
 /// Everything that a group adds to the tail at once.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// Frames of the log, one per request.
-    pub(crate) frames: Vec<u8>,
+    /// The log's next frame, with a batch for each request; empty if there is nothing to keep.
+    pub(crate) frame: Vec<u8>,
     pub(crate) rows: Vec<Row>,
     pub(crate) leaves: Vec<Hash>,
     pub(crate) requests: Vec<RequestEntry>,
@@ -92,6 +91,7 @@ pub(crate) struct Group<'w> {
     ingested_at: Micros,
     /// Whether a request that stores nothing may still record its key.
     keys_of_repeats: bool,
+    frame: Frame,
     batch: Batch,
 }
 
@@ -118,8 +118,8 @@ impl<'w> Group<'w> {
         ingested_at: Micros,
         keys_of_repeats: bool,
     ) -> Self {
-        let batch = Batch::default();
-        Group { window, log_id, next_seq, ingested_at, keys_of_repeats, batch }
+        let (frame, batch) = (Frame::default(), Batch::default());
+        Group { window, log_id, next_seq, ingested_at, keys_of_repeats, frame, batch }
     }
 
     /// Stages one request as a whole, or nothing of it.
@@ -157,7 +157,7 @@ impl<'w> Group<'w> {
 
     /// What the group adds.
     pub(crate) fn finish(self) -> Batch {
-        self.batch
+        Batch { frame: self.frame.finish(), ..self.batch }
     }
 
     /// The first answer again. An event that it does not list was refused then (`partial`), and is
@@ -201,7 +201,7 @@ impl<'w> Group<'w> {
             .map(|request| self.entry(request, &placed, rows == 0));
         if rows > 0 || request.is_some() {
             let (version, events) = (FIRST_ROUTING_VERSION, draft.events.finish());
-            append_frame(version, request.as_ref(), rows, &events, &mut self.batch.frames)?;
+            self.frame.add(version, request.as_ref(), rows, &events)?;
             self.batch.requests.extend(request);
             self.batch.rows.extend(draft.rows);
             self.batch.leaves.extend(draft.leaves);
@@ -232,7 +232,7 @@ impl Draft {
         }
         self.scratch.clear();
         arrival.prepared.write(event.time, position, &mut self.scratch);
-        let leaf = leaf_of(&self.scratch, &event, position).map_err(|error| {
+        let leaf = leaf_of(&self.scratch, &event.as_ref(), position).map_err(|error| {
             Corruption::new("encode", None, "canonical attributes", error.to_string())
         })?;
         self.leaves.push(leaf);
@@ -255,13 +255,4 @@ fn first_answer(entry: &RequestEntry) -> Appended {
     let run = placed.windows(2).take_while(|pair| pair[1].seq == pair[0].seq + 1).count();
     let fresh = if stored_none || placed.is_empty() { 0 } else { run + 1 };
     Appended { duplicates: placed.len() - fresh, placed, refused: Vec::new() }
-}
-
-/// Hash of the leaf whose full encoding is `full`. Only a field above the bound goes out of line:
-/// below it, leaf and full encoding are the same bytes.
-pub(crate) fn leaf_of(full: &[u8], event: &Event, position: &Position) -> Result<Hash, ValueError> {
-    if full.len() <= LEAF_INLINE_BYTES_MAX {
-        return Ok(leaf_hash(full));
-    }
-    Ok(leaf_hash(&encode_leaf(&event.as_ref(), position)?))
 }

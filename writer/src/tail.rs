@@ -146,7 +146,7 @@ impl ActiveTail {
     /// Appends a group and makes it durable; only then do rows and leaves count. After an error
     /// nobody knows what is on disk: the caller gives the tail up and never calls this again.
     pub(crate) fn append(&mut self, batch: Batch, ctx: &ShardContext) -> Result<(), AppendFailed> {
-        self.file.append(&batch.frames).map_err(|error| AppendFailed {
+        self.file.append(&batch.frame).map_err(|error| AppendFailed {
             step: "append",
             error,
             rewrite: false,
@@ -160,7 +160,7 @@ impl ActiveTail {
             })?;
             crate::metrics::synced(ctx.clock.monotonic().saturating_sub(before));
         }
-        self.bytes += batch.frames.len() as u64;
+        self.bytes += batch.frame.len() as u64;
         if !batch.rows.is_empty() {
             self.oldest_row.get_or_insert_with(|| ctx.clock.monotonic());
         }

@@ -28,15 +28,20 @@ pub(crate) struct Arrival {
     pub(crate) claim: Option<Claim>,
     /// Whether the client stated `time`.
     pub(crate) time_stated: bool,
-    /// Bytes of its text, for the bounds of queues.
-    pub(crate) bytes: usize,
+}
+
+impl Arrival {
+    /// What it takes of memory while it waits: its encoding, and about as much for its texts.
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<Arrival>() + 2 * self.prepared.bytes_max()
+    }
 }
 
 /// What the client says of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) key: IdKey,
-    /// [`Event::claim_digest`].
+    /// [`EventRef::claim_digest`].
     pub(crate) digest: u64,
 }
 

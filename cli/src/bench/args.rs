@@ -11,6 +11,7 @@ Examples:
   sealcast bench data --rows 2000000 --out set   build once,
   sealcast bench query --data set                ask often
   sealcast bench query --data set --only q05,q12 --runs 20
+  sealcast bench query --data set --sql \"select * from events where _seq = 1234\"
   scripts/bench-peers --rows 2000000             the same beside DuckDB and others
 
 Every event comes from one seeded generator: the same seed gives the same rows. Nothing is sent
@@ -141,6 +142,9 @@ pub(super) struct QueryArgs {
     /// Queries, such as q05,q12 [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(super) only: Vec<String>,
+    /// This statement instead
+    #[arg(long, value_name = "STATEMENT", conflicts_with = "only")]
+    pub(super) sql: Option<String>,
     /// How answers are taken
     #[arg(long, value_enum, default_value = "both")]
     pub(super) via: Via,

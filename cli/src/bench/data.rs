@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::DataArgs;
 use super::events::Generator;
-use super::export::{Exports, bytes_below};
+use super::export::{Exports, NDJSON, bytes_below};
 use super::report::Report;
 use super::segments::{CLUSTER, Sealer, generate};
 use super::stats::Watch;
@@ -57,6 +57,10 @@ pub(super) async fn run(args: DataArgs) -> Result<(), Failure> {
     let (rows, seed) = (args.common.rows.unwrap_or(2_000_000), args.common.seed);
     let wanted = DataSet { rows, seed, segment_rows: args.segment_rows };
     match DataSet::open(&dir) {
+        Ok(found) if found == wanted && args.ndjson && !dir.join(NDJSON).is_file() => {
+            let what = format!("{} was built without {NDJSON}", dir.display());
+            return Err(Failure::new(what).hint("name another folder, or remove this one"));
+        }
         Ok(found) if found == wanted => {
             note(format!("{} holds these rows already", dir.display()));
             return Ok(());

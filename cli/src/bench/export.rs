@@ -17,6 +17,8 @@ use crate::output::{Failure, failed};
 
 /// As in the study that the goal comes from.
 const ZSTD_LEVEL: i32 = 3;
+/// The file of the rows as clients send them.
+pub(super) const NDJSON: &str = "events.ndjson";
 /// Text that is written at once, bytes.
 const CHUNK_BYTES: usize = 1 << 20;
 
@@ -31,8 +33,7 @@ impl Exports {
     pub(super) fn new(dir: &Path, ndjson: bool) -> Result<Self, Failure> {
         let parquet = dir.join("parquet");
         RealFiles.create_dir(&parquet).map_err(failed)?;
-        let ndjson =
-            if ndjson { Some(Mutex::new(open(&dir.join("events.ndjson"))?)) } else { None };
+        let ndjson = if ndjson { Some(Mutex::new(open(&dir.join(NDJSON))?)) } else { None };
         Ok(Exports { parquet, ndjson })
     }
 

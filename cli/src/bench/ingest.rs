@@ -173,10 +173,15 @@ async fn all(mut senders: JoinSet<Result<Times, Failure>>) -> Result<Times, Fail
 }
 
 /// Durable rows, as the writer's shards state them.
-pub(super) async fn durable(http: &Http) -> Result<u64, Failure> {
+async fn durable(http: &Http) -> Result<u64, Failure> {
+    rows_of(http, "size").await
+}
+
+/// The sum of one member of the writer's shards.
+pub(super) async fn rows_of(http: &Http, member: &str) -> Result<u64, Failure> {
     let answer = http.get("/v1/shards").await?;
     let shards = answer["shards"].as_array().cloned().unwrap_or_default();
-    Ok(shards.iter().filter_map(|shard| shard["size"].as_u64()).sum::<u64>())
+    Ok(shards.iter().filter_map(|shard| shard[member].as_u64()).sum())
 }
 
 fn require(found: u64, sent: u64) -> Result<(), Failure> {

@@ -18,7 +18,10 @@ const WARMING: u64 = 2;
 pub(super) async fn run(args: QueryArgs) -> Result<(), Failure> {
     let set = DataSet::open(&args.data)?;
     let parameters = Parameters::new(&set, &Generator::new(set.seed));
-    let chosen = choose(queries(&parameters), &args.only)?;
+    let chosen = match &args.sql {
+        Some(sql) => vec![Query { name: "sql", what: "as stated", sql: sql.clone() }],
+        None => choose(queries(&parameters), &args.only)?,
+    };
     if args.list {
         let sql: Vec<_> = chosen
             .iter()

@@ -44,8 +44,21 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+    fn every_command_and_every_option_has_help() {
+        fn walk(command: &mut clap::Command) {
+            let name = command.get_name().to_owned();
+            assert!(command.get_about().is_some(), "{name} says nothing of itself");
+            for argument in command.get_arguments() {
+                let told = argument.get_help().is_some() || argument.is_hide_set();
+                assert!(told, "{name}: {} says nothing of itself", argument.get_id());
+            }
+            assert!(command.render_long_help().to_string().contains("Usage: "), "{name}");
+            command.get_subcommands_mut().for_each(walk);
+        }
+        let mut command = Cli::command();
+        // Fills in what clap adds, and checks that all of it fits together.
+        command.build();
+        walk(&mut command);
     }
 
     #[test]

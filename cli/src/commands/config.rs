@@ -89,9 +89,9 @@ fn show(roles: &RolesArgs, file: Option<&SettingsFile>, origins: bool) -> u8 {
             let text = format!("{key} = {}", shown(value));
             line(if origins { format!("{text:<48} # {origin}") } else { text });
         }
-        let unset = role.optional(settings.iter().map(|(key, ..)| key.as_str()));
-        if !unset.is_empty() {
-            line(format!("# not set: {}", unset.join(", ")));
+        let is_set = |key: &str| settings.iter().any(|(set, ..)| set == key);
+        for key in role.defaults().keys().filter(|key| !is_set(key)) {
+            line(format!("# {key} = (none)"));
         }
     }
     0

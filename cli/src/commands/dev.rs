@@ -32,15 +32,29 @@ pub(crate) async fn run(args: DevArgs, config: Option<&Path>) -> Result<u8, Fail
         true => (AccessConfig::default(), false),
         false => locks(&args.dir)?,
     };
-    let tokens = access.tokens.clone();
-    let token = if fresh { Some(everything(&access, "dev", None)?) } else { None };
+    // Told before anything can fail: a token that is made and not shown would be lost.
+    tell_access(&access, fresh)?;
     let local = Box::pin(Local::start_locked(&args.dir, &store, addresses, access)).await?;
     line(format!("data     {}", args.dir.display()));
     line(format!("store    {store}"));
     line(format!("writer   {}", local.writer_url()));
     line(format!("shipper  {}", local.shipper_url()));
     line(format!("replica  {}", local.replica_url()));
-    match (tokens, token) {
+    for (surface, address) in [("--flight", &args.flight), ("--pg", &args.pg)] {
+        if let Some(address) = address {
+            line(format!("note     {surface} {address} is accepted but not served yet"));
+        }
+    }
+    line("ready; Ctrl-C seals, ships and ends");
+    stop_on_signal().cancelled().await;
+    local.stop().await?;
+    Ok(0)
+}
+
+/// Who may do what here; the first time with a token for the person at the keyboard.
+fn tell_access(access: &AccessConfig, fresh: bool) -> Result<(), Failure> {
+    let token = if fresh { Some(everything(access, "dev", None)?) } else { None };
+    match (&access.tokens, token) {
         (None, _) => line(
             "access   no tokens (--no-auth): whoever reaches these loopback ports may read and write",
         ),
@@ -55,15 +69,7 @@ pub(crate) async fn run(args: DevArgs, config: Option<&Path>) -> Result<u8, Fail
             file.display()
         )),
     }
-    for (surface, address) in [("--flight", &args.flight), ("--pg", &args.pg)] {
-        if let Some(address) = address {
-            line(format!("note     {surface} {address} is accepted but not served yet"));
-        }
-    }
-    line("ready; Ctrl-C seals, ships and ends");
-    stop_on_signal().cancelled().await;
-    local.stop().await?;
-    Ok(0)
+    Ok(())
 }
 
 /// Without TLS, nobody but this machine may reach a port.

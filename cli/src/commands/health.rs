@@ -1,17 +1,16 @@
 //! `sealcast health URL`: is a role ready? For health checks of containers and load balancers.
 
-use serde_json::Value;
-
 use crate::args::HealthArgs;
 use crate::client::{Answer, Client};
-use crate::output::{Failure, line};
+use crate::output::{Failure, concealed, line};
 
 pub(crate) async fn run(args: HealthArgs) -> Result<u8, Failure> {
     let path = if args.live { "/livez" } else { "/readyz" };
     let wait = std::time::Duration::from_millis(args.timeout_ms);
     let asked = async { Client::open(&args.url, &args.connect)?.get(path).await };
     let answer = tokio::time::timeout(wait, asked).await.map_err(|_| {
-        Failure::new(format!("{} did not answer within {} ms", args.url, args.timeout_ms))
+        let url = concealed(&args.url);
+        Failure::new(format!("{url} did not answer within {} ms", args.timeout_ms))
     })??;
     match answer {
         Answer::Ok(_) => {
@@ -19,11 +18,13 @@ pub(crate) async fn run(args: HealthArgs) -> Result<u8, Failure> {
             Ok(0)
         }
         Answer::Refused(refusal) => {
+            let Some(reasons) = refusal.not_ready() else {
+                let what = format!("{} does not say whether it is ready", concealed(&args.url));
+                return Err(refusal.into_failure(&what));
+            };
             line("not ready");
-            for (name, reason) in
-                refusal.problem.get("reasons").and_then(Value::as_object).into_iter().flatten()
-            {
-                line(format!("  {name}: {}", reason.as_str().unwrap_or_default()));
+            for (name, why) in reasons {
+                line(format!("  {name}: {why}"));
             }
             Ok(crate::FAILED)
         }

@@ -100,15 +100,18 @@ impl Local {
         stop_writer.cancel();
         let writer = self.writer.join().await.map_err(failed);
         // What cannot be shipped now stays sealed on disk and is shipped at the next start.
-        if let Err(error) = Client::open(&shipper_url, &connect)?.ship().await {
+        let shipped = async { Client::open(&shipper_url, &connect)?.ship().await };
+        if let Err(error) = shipped.await {
             tracing::warn!(error = error.message, "last segments not shipped");
         }
         stop_shipper.cancel();
         let shipper = self.shipper.join().await.map_err(failed);
         stop_replica.cancel();
-        self.replica.join().await.map_err(failed)?;
+        let replica = self.replica.join().await.map_err(failed);
+        // All three have ended before the first trouble is told.
         writer?;
         shipper_ended(&shipper?)?;
+        replica?;
         Ok(())
     }
 }

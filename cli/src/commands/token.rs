@@ -76,7 +76,22 @@ pub(crate) fn period(text: &str) -> Result<i64, String> {
         's' => 1,
         _ => return Err(expected()),
     };
-    let count: i64 = text.trim_end_matches(unit).parse().map_err(|_| expected())?;
+    let count = text.strip_suffix(unit).filter(|count| count.bytes().all(|b| b.is_ascii_digit()));
+    let count: i64 = count.and_then(|count| count.parse().ok()).ok_or_else(expected)?;
     let micros = count.checked_mul(seconds * 1_000_000).filter(|micros| *micros > 0);
     micros.ok_or_else(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::period;
+
+    #[test]
+    fn a_period_is_one_number_and_one_unit() {
+        assert_eq!(period("1s"), Ok(1_000_000));
+        assert_eq!(period("30d"), Ok(30 * 24 * 3_600 * 1_000_000));
+        for wrong in ["", "d", "30", "30dd", "3d0d", "+3d", "-3d", "0s", "30 d", "999999999999d"] {
+            assert!(period(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -167,8 +167,7 @@ fn locks(path: &Path) -> Vec<Finding> {
     let files = [("writer", data.lock_file()), ("shipper", data.ship_lock_file())];
     let there = files.into_iter().filter_map(|(role, file)| {
         let inode = std::fs::metadata(&file).ok()?.ino();
-        let owner = holder(&held, inode);
-        let found = match owner {
+        let found = match holders(&held, inode).find(|pid| may_hold(pid, &file)) {
             Some(pid) => format!("held by process {pid}: a {role} works here"),
             None => format!("free: no {role} works here"),
         };
@@ -177,13 +176,22 @@ fn locks(path: &Path) -> Vec<Finding> {
     there.collect()
 }
 
-/// The process that holds a lock on `inode`, from `/proc/locks`.
-pub(super) fn holder(locks: &str, inode: u64) -> Option<&str> {
-    locks.lines().find_map(|line| {
+/// Processes that hold a lock on an `inode` of that number, from `/proc/locks`.
+pub(super) fn holders(locks: &str, inode: u64) -> impl Iterator<Item = &str> {
+    locks.lines().filter_map(move |line| {
         let mut words = line.split_whitespace().skip(4);
         let (pid, place) = (words.next()?, words.next()?);
         (place.rsplit(':').next()? == inode.to_string()).then_some(pid)
     })
+}
+
+/// Whether the process has this very file open, and not one of the same number on another file
+/// system (whose device numbers differ from those of `stat` on some). Whose files may not be looked
+/// at is believed.
+fn may_hold(pid: &str, file: &Path) -> bool {
+    let Ok(open) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return true };
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    open.flatten().any(|entry| std::fs::read_link(entry.path()).is_ok_and(|link| link == file))
 }
 
 /// Writes, syncs, renames and removes a scratch file, as the roles do.

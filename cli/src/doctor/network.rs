@@ -6,11 +6,12 @@ use std::time::Duration;
 use sealcast_common::clock::{Micros, WallClock};
 use sealcast_common::serve::access::AccessConfig;
 use sealcast_common::serve::{CertificateText, Health, Tls, bind};
-use serde_json::Value;
 
 use super::certificate;
 use super::{Finding, Server, Subjects};
+use crate::args::ConnectArgs;
 use crate::client::{Answer, Client};
+use crate::output::{Failure, concealed};
 
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -59,7 +60,7 @@ async fn listens(server: &Server, access: &AccessConfig) -> Finding {
         Ok(_bound) => Finding::ok("address", subject, format!("free: no {role} runs here")),
         Err(error) => {
             let scheme = if access.tls_cert.is_some() { "https" } else { "http" };
-            match readiness(&format!("{scheme}://{address}"), access).await {
+            match readiness(Client::unproven(&format!("{scheme}://{address}"))).await {
                 Readiness::Ready => Finding::ok("address", subject, "in use by a ready role"),
                 Readiness::NotReady(why) => Finding::warn("address", subject, why)
                     .advice("every reason stands in docs/operating.md"),
@@ -70,14 +71,23 @@ async fn listens(server: &Server, access: &AccessConfig) -> Finding {
     }
 }
 
+/// Asked as the roles ask: with their token, and the certificates that they believe.
 async fn reachable(url: &str, access: &AccessConfig) -> Finding {
-    match readiness(url, access).await {
-        Readiness::Ready => Finding::ok("server", url, "reachable and ready"),
+    let connect = ConnectArgs {
+        access_token: None,
+        token_file: access.peer_token_file.clone(),
+        ca: access.peer_ca.clone(),
+    };
+    let name = concealed(url);
+    match readiness(Client::open(url, &connect)).await {
+        Readiness::Ready => Finding::ok("server", name, "reachable and ready"),
         Readiness::NotReady(why) => {
-            Finding::warn("server", url, why).advice("every reason stands in docs/operating.md")
+            Finding::warn("server", name, why).advice("every reason stands in docs/operating.md")
         }
-        Readiness::Silent(why) => Finding::warn("server", url, why)
-            .advice("is it running? without it the roles go on by polling"),
+        Readiness::Silent(why) => Finding::warn("server", name, why).advice(
+            "is it running, and is its certificate believed (peer_ca)? without it the roles go on \
+             by polling",
+        ),
     }
 }
 
@@ -87,19 +97,21 @@ enum Readiness {
     Silent(String),
 }
 
-async fn readiness(url: &str, _access: &AccessConfig) -> Readiness {
-    let asked = async { Client::new(url)?.get("/readyz").await };
+async fn readiness(client: Result<Client, Failure>) -> Readiness {
+    let asked = async { client?.get("/readyz").await };
     match tokio::time::timeout(PATIENCE, asked).await {
         Ok(Ok(Answer::Ok(_))) => Readiness::Ready,
-        Ok(Ok(Answer::Refused(refusal))) => match refusal.problem.get("reasons") {
-            Some(Value::Object(reasons)) => {
-                let reasons = reasons.iter().map(|(name, why)| format!("{name} ({why})"));
-                Readiness::NotReady(format!(
-                    "not ready: {}",
-                    reasons.collect::<Vec<_>>().join(", ")
-                ))
+        Ok(Ok(Answer::Refused(refusal))) => match refusal.not_ready() {
+            Some(reasons) if reasons.is_empty() => Readiness::NotReady(
+                "not ready; the reasons are for tokens: `sealcast health URL --token-file FILE`"
+                    .into(),
+            ),
+            Some(reasons) => {
+                let reasons: Vec<_> =
+                    reasons.iter().map(|(name, why)| format!("{name} ({why})")).collect();
+                Readiness::NotReady(format!("not ready: {}", reasons.join(", ")))
             }
-            _ => Readiness::Silent("something else answers there".into()),
+            None => Readiness::Silent("something else answers there".into()),
         },
         Ok(Err(failure)) => Readiness::Silent(failure.message),
         Err(_) => Readiness::Silent(format!("no answer within {} s", PATIENCE.as_secs())),

@@ -7,6 +7,7 @@ use sealcast_common::bucket::probe::{Fitness, probe};
 use sealcast_common::clock::{Clock, Micros, OsRandom};
 
 use super::Finding;
+use crate::output::concealed;
 
 /// How long the store may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -22,7 +23,11 @@ pub(super) async fn examine(location: &str, clock: &dyn Clock) -> Vec<Finding> {
     }
     let store = match Store::open(location) {
         Ok(store) => store,
-        Err(error) => return vec![Finding::fail("store", location, error).advice(ADVICE)],
+        Err(error) => {
+            let name = concealed(location);
+            let found = error.to_string().replace(location, &name);
+            return vec![Finding::fail("store", name, found).advice(ADVICE)];
+        }
     };
     let began = clock.monotonic();
     let read = tokio::time::timeout(PATIENCE, store.get("SEALCAST.json")).await;
@@ -66,7 +71,7 @@ async fn time_of(location: &str, clock: &dyn Clock) -> Option<Finding> {
     let response = client.head(&url).send().await.ok()?;
     let date = response.headers().get("date")?.to_str().ok()?;
     let told = jiff::fmt::rfc2822::parse(date).ok()?.timestamp().as_microsecond();
-    let (told, now) = (Micros(told), clock.now());
+    let (told, now, url) = (Micros(told), clock.now(), concealed(&url));
     let apart = told.millis_since(now).max(now.millis_since(told));
     Some(if apart <= DIFFERENCE_MS_MAX {
         Finding::ok("clock", url, format!("{apart} ms apart from the store's"))

@@ -7,7 +7,7 @@ use sealcast_common::clock::{Micros, WallClock};
 use sealcast_common::serve::CertificateText;
 
 use super::certificate;
-use super::files::{holder, mounted};
+use super::files::{holders, mounted};
 use super::machine::limit;
 use super::{Finding, Folder, Health, Subjects, Use, examine};
 
@@ -24,8 +24,8 @@ fn the_innermost_mount_decides() {
 #[test]
 fn locks_and_limits_are_read_as_the_kernel_writes_them() {
     let locks = "1: FLOCK  ADVISORY  WRITE 4711 08:01:1234 0 EOF\n";
-    assert_eq!(holder(locks, 1234), Some("4711"));
-    assert_eq!(holder(locks, 234), None);
+    assert_eq!(holders(locks, 1234).collect::<Vec<_>>(), ["4711"]);
+    assert_eq!(holders(locks, 234).count(), 0);
     let limits = "Max open files            1024                 4096                 files\n\
                   Max address space         unlimited            unlimited            bytes\n";
     assert_eq!(limit(limits, "Max open files"), Some(1024));

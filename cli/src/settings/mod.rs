@@ -17,6 +17,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
+use crate::output::concealed;
+
 pub(crate) use file::SettingsFile;
 
 /// A section of `sealcast.toml`: a role's, or what all roles share.
@@ -61,17 +63,19 @@ impl Section {
         }
     }
 
-    /// Settings that have a flag and no value.
-    pub(crate) fn optional<'k>(self, set: impl Iterator<Item = &'k str>) -> Vec<String> {
-        let set: Vec<&str> = set.collect();
-        let command = self.command();
-        // Every role takes the flags of access too; they have a section of their own.
-        let shared = |argument: &clap::Arg| argument.get_help_heading() == Some("Access");
-        let own = |argument: &&clap::Arg| self == Section::Access || !shared(argument);
-        let ids = command.get_arguments().filter(|argument| argument.get_env().is_some());
-        let ids = ids.filter(own);
-        let ids = ids.map(|argument| argument.get_id().to_string());
-        ids.filter(|id| !set.contains(&id.as_str())).collect()
+    /// Every setting with its default, absent ones too: as JSON they are null, TOML has no word
+    /// for them.
+    pub(crate) fn defaults(self) -> serde_json::Map<String, serde_json::Value> {
+        let defaults = match self {
+            Section::Writer => serde_json::to_value(sealcast_writer::Config::default()),
+            Section::Shipper => serde_json::to_value(sealcast_shipper::Config::default()),
+            Section::Replica => serde_json::to_value(sealcast_replica::Config::default()),
+            Section::Access => serde_json::to_value(AccessConfig::default()),
+        };
+        match defaults {
+            Ok(serde_json::Value::Object(defaults)) => defaults,
+            _ => serde_json::Map::new(),
+        }
     }
 
     /// The settings in force with `given`, or the first thing that is wrong.
@@ -222,11 +226,11 @@ fn blamed(message: &str, table: &Table) -> Option<String> {
 
 /// A value as TOML; the credentials of a URL are not shown.
 pub(crate) fn shown(value: &Value) -> String {
-    match value.as_str().and_then(|text| url::Url::parse(text).ok()) {
-        Some(mut url) if url.password().is_some() || url.username() != "" => {
-            // Neither can fail on a URL that has them.
-            let _shown = url.set_password(None).and_then(|()| url.set_username("hidden"));
-            Value::from(url.to_string()).to_string()
+    match value {
+        Value::String(text) => Value::from(concealed(text)).to_string(),
+        Value::Array(values) => {
+            let values: Vec<_> = values.iter().map(shown).collect();
+            format!("[{}]", values.join(", "))
         }
         _ => value.to_string(),
     }

@@ -72,4 +72,29 @@ fn credentials_are_not_shown() {
     let store = toml::Value::from("s3://key:secret@bucket/path");
     assert!(!shown(&store).contains("secret") && !shown(&store).contains("key:"));
     assert_eq!(shown(&toml::Value::from("s3://bucket")), "\"s3://bucket\"");
+    let peers = toml::Value::from(vec!["http://plain:1", "http://me:secret@peer:7071"]);
+    assert_eq!(shown(&peers), r#"["http://plain:1", "http://hidden@peer:7071/"]"#);
+}
+
+#[test]
+fn the_deployed_example_lists_every_setting_and_no_other() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/sealcast.toml");
+    let text = std::fs::read_to_string(file).unwrap();
+    // A setting without a default is commented out: `# id = "replica-1"`.
+    let is_setting = |line: &&str| {
+        let key = line.split_once(" = ").map(|(key, _)| key);
+        key.is_some_and(|key| key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'))
+    };
+    for section in Section::ALL {
+        let head = format!("[{}]\n", section.name());
+        let (_, body) = text.split_once(&head).unwrap();
+        let body = body.split("\n[").next().unwrap();
+        let lines = body.lines().map(|line| line.trim_start_matches("# ")).filter(is_setting);
+        let mut listed: Vec<&str> = lines.filter_map(|line| line.split(" = ").next()).collect();
+        let defaults = section.defaults();
+        let mut known: Vec<&str> = defaults.keys().map(String::as_str).collect();
+        listed.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(listed, known, "[{}]", section.name());
+    }
 }

@@ -37,6 +37,8 @@ use patient::Patient;
 use retry::Retry;
 
 const PART_BYTES: usize = 16 * 1024 * 1024;
+/// Parts on their way at one time: each has its own time limit, and all share the line.
+const PARTS_PARALLEL: usize = 4;
 
 /// Why a store did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +61,15 @@ pub enum StoreError {
         /// The store's word.
         source: object_store::Error,
     },
+}
+
+impl StoreError {
+    /// Whether the store says that it cannot do this at all: asking again will not help.
+    fn is_unsupported(&self) -> bool {
+        use object_store::Error;
+        let StoreError::Operation { source, .. } = self else { return false };
+        matches!(source, Error::NotImplemented { .. } | Error::NotSupported { .. })
+    }
 }
 
 /// How a create-only put ended, when the store gave a clear answer.
@@ -113,7 +124,12 @@ impl Store {
             let expected = "a folder, file://, s3://, gs://, az:// or https:// is expected";
             return Err(failed(format!("unknown scheme {:?}; {expected}", url.scheme())));
         }
-        let environment = std::env::vars().map(|(name, value)| (name.to_ascii_lowercase(), value));
+        let environment = std::env::vars_os().filter_map(|(name, value)| {
+            let name = name.into_string().ok()?.to_ascii_lowercase();
+            // A bare `TOKEN` or `ENDPOINT` is somebody else's.
+            let ours = ["aws_", "google_", "azure_"].iter().any(|prefix| name.starts_with(prefix));
+            Some((name, value.into_string().ok()?)).filter(|_| ours)
+        });
         let retry = Retry::new(random);
         let (inner, prefix) = remote::open(&url, environment.collect(), Arc::clone(&retry))
             .map_err(|error| failed(error.to_string()))?;
@@ -214,7 +230,15 @@ impl Store {
         }
         let upload = self.inner.put_multipart(&path).await.map_err(failure("put", key))?;
         let mut upload = object_store::WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
-        upload.put(bytes);
+        for start in (0..bytes.len()).step_by(PART_BYTES) {
+            if let Err(error) = upload.wait_for_capacity(PARTS_PARALLEL).await {
+                // What the store keeps of a broken upload costs money; it may refuse this, too.
+                let _best_effort = upload.abort().await;
+                return Err(failed(error));
+            }
+            upload.put(bytes.slice(start..bytes.len().min(start + PART_BYTES)));
+        }
+        // Aborts by itself where it fails.
         upload.finish().await.map(|_| ()).map_err(failed)
     }
 

@@ -36,6 +36,9 @@ impl fmt::Display for Patient {
     }
 }
 
+/// What the store does by itself takes as long as that many bytes at most.
+const LARGE_BYTES: u64 = 256 * 1024 * 1024;
+
 fn too_slow(limit: Duration) -> Error {
     let source = format!("no answer in {} s", limit.as_secs()).into();
     Error::Generic { store: "store", source }
@@ -85,6 +88,19 @@ fn timed(answer: GetResult) -> GetResult {
     GetResult { payload: GetResultPayload::Stream(body), meta, range, attributes }
 }
 
+/// Every next item in time; a listing has no size.
+fn paced<T: Send + 'static>(items: BoxStream<'static, Result<T>>) -> BoxStream<'static, Result<T>> {
+    let next = |items: Option<BoxStream<'static, Result<T>>>| async move {
+        let mut items = items?;
+        let limit = time_limit(LARGE_BYTES);
+        match tokio::time::timeout(limit, items.next()).await {
+            Ok(item) => item.map(|item| (item, Some(items))),
+            Err(_) => Some((Err(too_slow(limit)), None)),
+        }
+    };
+    futures::stream::unfold(Some(items), next).boxed()
+}
+
 type Rest = Option<(BoxStream<'static, Result<Bytes>>, Pin<Box<tokio::time::Sleep>>)>;
 
 async fn next_part(rest: Rest, limit: Duration) -> Option<(Result<Bytes>, Rest)> {
@@ -122,21 +138,21 @@ impl ObjectStore for Patient {
         &self,
         at: BoxStream<'static, Result<Key>>,
     ) -> BoxStream<'static, Result<Key>> {
-        self.inner.delete_stream(at)
+        paced(self.inner.delete_stream(at))
     }
 
     fn list(&self, prefix: Option<&Key>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list(prefix)
+        paced(self.inner.list(prefix))
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Key>) -> Result<ListResult> {
         // A listing has no size; a long one takes many requests.
         let list = || self.inner.list_with_delimiter(prefix);
-        self.persist(64 * 1024 * 1024, list).await
+        self.persist(LARGE_BYTES as usize / 4, list).await
     }
 
     async fn copy_opts(&self, from: &Key, to: &Key, how: CopyOptions) -> Result<()> {
-        self.inner.copy_opts(from, to, how).await
+        limited(time_limit(LARGE_BYTES), self.inner.copy_opts(from, to, how)).await
     }
 }
 
@@ -154,7 +170,7 @@ impl MultipartUpload for TimedParts {
 
     async fn complete(&mut self) -> Result<PutResult> {
         // The store puts the parts together now: as slow as it likes, within reason.
-        limited(time_limit(256 * 1024 * 1024), self.inner.complete()).await
+        limited(time_limit(LARGE_BYTES), self.inner.complete()).await
     }
 
     async fn abort(&mut self) -> Result<()> {

@@ -37,6 +37,16 @@ pub enum Check {
 }
 
 impl Check {
+    /// In the order in which they are tried.
+    const ALL: [Check; 6] = [
+        Check::CreateOnly,
+        Check::Race,
+        Check::ReadAfterWrite,
+        Check::NoNegativeCaching,
+        Check::ConditionalGet,
+        Check::ListAfterWrite,
+    ];
+
     /// As in metrics, JSON and documentation.
     pub fn word(self) -> &'static str {
         match self {
@@ -165,14 +175,24 @@ pub async fn probe(store: &Store, random: &dyn Random) -> ProbeReport {
     let content = || Bytes::from(random.bytes32().to_vec());
     let (first, second) = (content(), content());
     let racers: Vec<Bytes> = (0..RACERS).map(|_| content()).collect();
-    let findings = vec![
-        finding(Check::CreateOnly, scratch.create_only(&first, &second).await),
-        finding(Check::Race, scratch.race(&racers).await),
-        finding(Check::ReadAfterWrite, scratch.read_after_write(&first).await),
-        finding(Check::NoNegativeCaching, scratch.no_negative_caching(&first).await),
-        finding(Check::ConditionalGet, scratch.conditional_get().await),
-        finding(Check::ListAfterWrite, scratch.list_after_write().await),
-    ];
+    let mut findings = Vec::new();
+    for check in Check::ALL {
+        let tried = match check {
+            Check::CreateOnly => scratch.create_only(&first, &second).await,
+            Check::Race => scratch.race(&racers).await,
+            Check::ReadAfterWrite => scratch.read_after_write(&first).await,
+            Check::NoNegativeCaching => scratch.no_negative_caching(&first).await,
+            Check::ConditionalGet => scratch.conditional_get().await,
+            Check::ListAfterWrite => scratch.list_after_write().await,
+        };
+        let finding = finding(check, tried);
+        let silent = finding.verdict == Verdict::Unknown && !check.is_optional();
+        findings.push(finding);
+        if silent {
+            // A store that does not answer is asked no more than it must be.
+            return ProbeReport { store: store.name().to_owned(), findings };
+        }
+    }
     scratch.remove().await;
     ProbeReport { store: store.name().to_owned(), findings }
 }
@@ -181,6 +201,7 @@ fn finding(check: Check, tried: Tried) -> Finding {
     let (verdict, found) = match tried {
         Ok(Ok(found)) => (Verdict::Kept, found),
         Ok(Err(found)) => (Verdict::Broken, found),
+        Err(error) if error.is_unsupported() => (Verdict::Broken, error.to_string()),
         Err(error) => (Verdict::Unknown, error.to_string()),
     };
     Finding { check, verdict, expected: check.expected(), found }

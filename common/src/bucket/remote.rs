@@ -21,7 +21,7 @@ use super::retry::Retry;
 /// The client's own bound; `patient` sets the real one, by size.
 const CLIENT_TIMEOUT: &str = "3600 seconds";
 
-/// The environment's settings (`AWS_ENDPOINT`, …) over ours; unknown names are somebody else's.
+/// The environment's settings (`AWS_ENDPOINT`, …) over ours; unknown names are passed over.
 macro_rules! configured {
     ($builder:expr, $environment:expr, $client_key:path, $retry:expr) => {{
         let builder = $builder.with_config($client_key(ClientConfigKey::Timeout), CLIENT_TIMEOUT);
@@ -59,12 +59,8 @@ pub(super) fn open(
             configured!(builder, environment, AzureConfigKey::Client, retry)
         }
         _ => {
-            let options = environment.into_iter().fold(ClientOptions::new(), |options, set| {
-                match set.0.parse::<ClientConfigKey>() {
-                    Ok(key) => options.with_config(key, set.1),
-                    Err(_) => options,
-                }
-            });
+            // Plain text where the URL says so: there is no other setting.
+            let options = ClientOptions::new().with_allow_http(url.scheme() == "http");
             let options = options.with_config(ClientConfigKey::Timeout, CLIENT_TIMEOUT);
             let builder = HttpBuilder::new().with_url(&url[..url::Position::BeforePath]);
             let builder = builder.with_client_options(options).with_retry(no_retries());

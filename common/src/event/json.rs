@@ -59,8 +59,10 @@ fn shortened(mut text: String) -> String {
 /// What the writer fills in.
 #[derive(Clone, Copy, Debug)]
 pub struct ParseContext {
-    /// Default for `time`, and the base of the future bound.
+    /// The base of the future bound.
     pub now: Micros,
+    /// Default for `time`.
+    pub time: Micros,
     /// Default for `event_id`.
     pub fresh_id: [u8; 16],
     /// How far `time` may lie ahead of `now`, microseconds.
@@ -68,9 +70,9 @@ pub struct ParseContext {
 }
 
 impl ParseContext {
-    /// The default bound on the future.
+    /// The default bound on the future, `now` for events without a time.
     pub fn new(now: Micros, fresh_id: [u8; 16]) -> Self {
-        ParseContext { now, fresh_id, future_micros_max: FUTURE_MICROS_MAX }
+        ParseContext { now, time: now, fresh_id, future_micros_max: FUTURE_MICROS_MAX }
     }
 }
 
@@ -117,7 +119,7 @@ pub fn parse_event(text: &str, context: &ParseContext) -> Result<Event, FieldErr
         let expected = "every field at most once";
         return Err(FieldError::new("duplicate_key", name, format!("{name:?} twice"), expected));
     }
-    let mut event = Event { time: context.now, event_id: context.fresh_id, ..Event::default() };
+    let mut event = Event { time: context.time, event_id: context.fresh_id, ..Event::default() };
     let mut flat = Target::default();
     for (name, raw) in &members {
         if raw.get().trim() == "null" {

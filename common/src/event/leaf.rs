@@ -106,6 +106,14 @@ pub fn encode_leaf(event: &EventRef<'_>, position: &Position) -> Result<Vec<u8>,
     encode_split(event, position)
 }
 
+/// The hash of [`encode_leaf`], from the whole map (`full`) of the event.
+pub fn leaf_of(full: &[u8], event: &EventRef<'_>, position: &Position) -> Result<Hash, ValueError> {
+    if full.len() <= LEAF_INLINE_BYTES_MAX {
+        return Ok(leaf_hash(full));
+    }
+    encode_split(event, position).map(|leaf| leaf_hash(&leaf))
+}
+
 /// Encodes and hashes leaves, in memory that is used again.
 #[derive(Debug, Default)]
 pub struct LeafHasher<'a> {
@@ -118,10 +126,7 @@ impl<'a> LeafHasher<'a> {
     pub fn hash(&mut self, event: &EventRef<'a>, position: &Position) -> Result<Hash, ValueError> {
         self.map.buffer.clear();
         write_full(event, position, &mut self.map, &mut self.transcoder)?;
-        if self.map.buffer.len() <= LEAF_INLINE_BYTES_MAX {
-            return Ok(leaf_hash(&self.map.buffer));
-        }
-        encode_split(event, position).map(|leaf| leaf_hash(&leaf))
+        leaf_of(&self.map.buffer, event, position)
     }
 }
 

@@ -21,7 +21,7 @@ mod tests;
 pub use decode::decode_full;
 pub use full::{Prepared, encode_full};
 pub use json::{EventReader, FieldError, ParseContext, parse_event};
-pub use leaf::{EventRef, LeafHasher, Position, TargetRef, encode_leaf};
+pub use leaf::{EventRef, LeafHasher, Position, TargetRef, encode_leaf, leaf_of};
 pub use number::Number;
 pub use value::{Value, ValueError};
 
@@ -118,11 +118,6 @@ impl Event {
             message: self.message.as_deref(),
             attributes: self.attributes.as_deref(),
         }
-    }
-
-    /// [`EventRef::claim_digest`].
-    pub fn claim_digest(&self) -> u64 {
-        self.as_ref().claim_digest()
     }
 }
 

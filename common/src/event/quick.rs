@@ -35,7 +35,7 @@ pub(super) fn read<'a>(
     }
     let mut reader = Reader {
         from: Scanner::new(text),
-        event: Event { time: context.now, event_id: context.fresh_id, ..Event::default() },
+        event: Event { time: context.time, event_id: context.fresh_id, ..Event::default() },
         flat: Target::default(),
         scratch,
         seen: 0,

@@ -321,6 +321,62 @@ fn the_same_both_ways(text: &str) -> bool {
 }
 
 #[test]
+fn both_ways_have_the_same_bounds_for_every_field() {
+    use crate::limits::*;
+    let texts = [
+        ("tenant", TENANT_BYTES_MAX),
+        ("action", LABEL_BYTES_MAX),
+        ("category", LABEL_BYTES_MAX),
+        ("actor_type", LABEL_BYTES_MAX),
+        ("actor_id", NAME_BYTES_MAX),
+        ("actor_name", NAME_BYTES_MAX),
+        ("target_type", LABEL_BYTES_MAX),
+        ("target_id", NAME_BYTES_MAX),
+        ("outcome_reason", AGENT_BYTES_MAX),
+        ("source_ip", LABEL_BYTES_MAX),
+        ("user_agent", AGENT_BYTES_MAX),
+        ("service", LABEL_BYTES_MAX),
+        ("request_id", LABEL_BYTES_MAX),
+        ("session_id", LABEL_BYTES_MAX),
+        ("trace_id", LABEL_BYTES_MAX),
+        ("message", MESSAGE_BYTES_MAX),
+    ];
+    let with = |name: &str, value: serde_json::Value| {
+        let mut event = serde_json::json!({ "tenant": "t", "action": "a" });
+        event[name] = value;
+        event.to_string()
+    };
+    let long = |bytes: usize| "x".repeat(bytes);
+    let mut cases = Vec::new();
+    for (name, most) in texts {
+        cases.push((with(name, long(most).into()), with(name, long(most + 1).into())));
+    }
+    for (name, most) in
+        [("type", LABEL_BYTES_MAX), ("id", NAME_BYTES_MAX), ("name", NAME_BYTES_MAX)]
+    {
+        let target = |bytes| with("targets", serde_json::json!([{ name: long(bytes) }]));
+        cases.push((target(most), target(most + 1)));
+    }
+    let targets = |count| with("targets", vec![serde_json::json!({ "id": "x" }); count].into());
+    cases.push((targets(TARGETS_MAX), targets(TARGETS_MAX + 1)));
+    let key = |bytes| with("attributes", serde_json::json!({ long(bytes): 1 }));
+    cases.push((key(LABEL_BYTES_MAX), key(LABEL_BYTES_MAX + 1)));
+    // With `{"k":""}` around it.
+    let attributes = |bytes| with("attributes", serde_json::json!({ "k": long(bytes - 8) }));
+    cases.push((attributes(ATTRIBUTES_BYTES_MAX), attributes(ATTRIBUTES_BYTES_MAX + 1)));
+    let padded = |bytes| {
+        let short = with("service", "s".into());
+        format!("{short}{}", " ".repeat(bytes - short.len()))
+    };
+    cases.push((padded(EVENT_BYTES_MAX), padded(EVENT_BYTES_MAX + 1)));
+    for (most, more) in cases {
+        let name = most.get(..80).unwrap_or_default();
+        assert!(the_same_both_ways(&most), "{name}");
+        assert!(!the_same_both_ways(&more) && parse(&more).is_err(), "{name}");
+    }
+}
+
+#[test]
 fn the_short_cut_of_events_is_as_strict_as_the_long_way() {
     let full = r#"{"event_id":"01890a5d-ac96-774b-bcce-b302099a8057","tenant":"t","action":"a.b",
         "time":"2023-11-14T22:13:20.25+01:00","category":"c","actor_type":"user","actor_id":"u",

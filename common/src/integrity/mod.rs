@@ -16,6 +16,7 @@ pub use signer::{LocalSigner, Signer, SignerError, verify_detached};
 
 use std::sync::LazyLock;
 
+use blake3::hazmat::{ContextKey, HasherExt as _, hash_derive_key_context};
 use sha2::{Digest as _, Sha256};
 
 /// BLAKE3 of a whole file or object.
@@ -41,9 +42,10 @@ pub fn short_digest(domain: &str, bytes: &[u8]) -> u64 {
 
 /// Domain-separated 256-bit digest.
 pub fn keyed_digest(domain: &str, bytes: &[u8]) -> [u8; 32] {
-    static KEYED: LazyLock<blake3::Hasher> =
-        LazyLock::new(|| blake3::Hasher::new_derive_key("sealcast 2026-12 digest v1"));
-    let mut hasher = KEYED.clone();
+    // Made anew from its key: to copy a hasher is to copy two kilobytes.
+    static KEY: LazyLock<ContextKey> =
+        LazyLock::new(|| hash_derive_key_context("sealcast 2026-12 digest v1"));
+    let mut hasher = blake3::Hasher::new_from_context_key(&KEY);
     hasher.update(&(domain.len() as u64).to_le_bytes());
     hasher.update(domain.as_bytes());
     hasher.update(bytes);

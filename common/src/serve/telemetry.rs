@@ -60,12 +60,15 @@ pub fn init_telemetry(format: LogFormat, filter: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Folds what histograms have gathered, which else grows until somebody scrapes.
+pub(super) fn upkeep() {
+    if let Some(handle) = recorder() {
+        handle.run_upkeep();
+    }
+}
+
 /// All metrics of the process.
 pub fn metrics_text() -> String {
-    recorder()
-        .map(|handle| {
-            handle.run_upkeep();
-            handle.render()
-        })
-        .unwrap_or_default()
+    upkeep();
+    recorder().map(PrometheusHandle::render).unwrap_or_default()
 }

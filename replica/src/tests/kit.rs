@@ -234,7 +234,9 @@ impl Replica {
     pub(crate) async fn wait(&self, token: &str) {
         let body = json!({ "sql": "select 1", "min": token, "wait_ms": 30_000 });
         let response = self.post(&body).await;
-        assert_eq!(response.status(), StatusCode::OK, "{}", response.text().await.unwrap());
+        // Read to its end: who leaves before that cancels it.
+        let (status, answer) = (response.status(), response.text().await.unwrap());
+        assert_eq!(status, StatusCode::OK, "{answer}");
     }
 
     /// Waits until the catalog shows `rows` rows, whether or not they can be read.

@@ -296,6 +296,9 @@ impl Cache {
         metrics::histogram!("sealcast_replica_verify_seconds").record(took.as_secs_f64());
         // Bytes that break the judge are as bad as those that fail it.
         judged.unwrap_or_else(|error| {
+            if error.is_cancelled() {
+                return Err(Rejected::Disk(io::Error::other("the process is stopping")));
+            }
             let expected = "bytes that can be judged";
             Err(Rejected::Bytes(Corruption::new("read", None, expected, error.to_string())))
         })

@@ -58,19 +58,22 @@ pub(super) async fn flush(
         biased;
         answers = api.router.flush() => answers,
         () = &mut deadline => {
-            return Err(late("not_sealed_in_time", "sealed", timeout_ms, &api.router.sealed()));
+            let hint = "ask again; a seal that fails is a note of /readyz, with its cause";
+            let late = late("not_sealed_in_time", "sealed", timeout_ms, &api.router.sealed());
+            return Err(late.hint(hint));
         }
     };
     let (mut segments, mut vector) = (0, Vector::new());
     for (shard, answer) in answers {
         match answer {
-            Ok((sealed, size)) => {
+            Some(Ok((sealed, size))) => {
                 segments += sealed;
                 vector.insert(shard, size);
             }
-            Err(fault) => {
+            Some(Err(fault)) => {
                 return Err(problems::faulty(shard, &fault, "its tail is not sealed"));
             }
+            None => return Err(problems::draining()),
         }
     }
     let token = Token(vector);
@@ -78,7 +81,10 @@ pub(super) async fn flush(
         tokio::select! {
             biased;
             () = &mut deadline => {
-                return Err(late("not_shipped_in_time", "shipped", timeout_ms, &token.0));
+                let hint = "is the shipper running? ask again, or wait for the token with min= at \
+                            a replica";
+                let late = late("not_shipped_in_time", "shipped", timeout_ms, &token.0);
+                return Err(late.hint(hint));
             }
             () = tokio::time::sleep(SHIPPED_POLL) => {}
         }
@@ -96,7 +102,6 @@ fn late(code: &'static str, what: &str, timeout_ms: u64, vector: &Vector) -> Pro
         .status(StatusCode::GATEWAY_TIMEOUT)
         .with("vector", serde_json::to_value(vector).unwrap_or_default())
         .with("token", Token(vector.clone()).to_text())
-        .hint("is the shipper running? ask again, or wait for the token with min= at a replica")
 }
 
 /// What the shipper says is committed. Its file is replaced as a whole; none, a damaged one, or

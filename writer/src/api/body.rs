@@ -1,6 +1,7 @@
 //! A request's body: received within bounds, decompressed within bounds, split into event texts.
 
 use std::io::{self, Read};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
@@ -10,16 +11,17 @@ use futures::StreamExt as _;
 use sealcast_common::fault::Kind;
 use sealcast_common::limits::{INGEST_WAIT_MS_MAX, REQUEST_BYTES_MAX, REQUEST_WIRE_BYTES_MAX};
 use sealcast_common::serve::Problem;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::problems::overloaded;
 use crate::config::Config;
 
 /// zstd frames may ask for a window of this many bytes (as a power of two), no more.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
-/// What is read of a refused body, bytes and milliseconds.
+/// What is read of a refused body, bytes; for how long; how long without a byte.
 const DISCARD_BYTES_MAX: usize = 4 * REQUEST_WIRE_BYTES_MAX;
-const DISCARD_MS_MAX: u64 = 5_000;
+const DISCARD_TIME_MAX: Duration = Duration::from_secs(5);
+const DISCARD_STALL_MAX: Duration = Duration::from_millis(500);
 
 /// How a body is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,41 +101,33 @@ pub(crate) fn check_length(headers: &HeaderMap) -> Result<(), Problem> {
 /// What the bodies of all requests may take of memory and time.
 #[derive(Debug)]
 pub(crate) struct Bodies {
-    memory: Semaphore,
-    bytes: usize,
+    memory: Memory,
     time: Duration,
     stall: Duration,
 }
 
-/// One request's part of the memory.
-#[derive(Debug)]
-pub(crate) struct Share<'b> {
-    bodies: &'b Bodies,
-    held: SemaphorePermit<'b>,
+/// What bodies may take of memory.
+#[derive(Clone, Debug)]
+struct Memory {
+    free: Arc<Semaphore>,
+    bytes: usize,
 }
 
-impl Bodies {
-    pub(crate) fn of(config: &Config) -> Self {
-        Bodies {
-            memory: Semaphore::new(config.ingest_bytes),
-            bytes: config.ingest_bytes,
-            time: Duration::from_millis(config.body_ms),
-            stall: Duration::from_millis(config.body_stall_ms),
-        }
-    }
+/// One request's part of the memory: it belongs to whoever reads the body, also on a thread that
+/// goes on when the client has gone.
+#[derive(Debug)]
+pub(crate) struct Share {
+    memory: Memory,
+    held: OwnedSemaphorePermit,
+}
 
-    /// A share of `bytes`; it grows as the body arrives, so that a slow one holds what it has sent
-    /// and no more.
-    pub(crate) async fn share(&self, bytes: usize) -> Result<Share<'_>, Problem> {
-        let held = self.acquire(bytes).await?;
-        Ok(Share { bodies: self, held })
-    }
-
+impl Memory {
     /// Waiting slows the sender down.
-    async fn acquire(&self, bytes: usize) -> Result<SemaphorePermit<'_>, Problem> {
+    async fn acquire(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
         let share = u32::try_from(bytes).unwrap_or(u32::MAX);
         let wait = Duration::from_millis(INGEST_WAIT_MS_MAX);
-        match tokio::time::timeout(wait, self.memory.acquire_many(share)).await {
+        let free = Arc::clone(&self.free);
+        match tokio::time::timeout(wait, free.acquire_many_owned(share)).await {
             Ok(Ok(held)) => Ok(held),
             _ => {
                 let what = "request bodies take all memory that is set aside for them";
@@ -141,21 +135,67 @@ impl Bodies {
             }
         }
     }
+}
 
-    /// The body as sent, within bounds of size and time.
-    pub(crate) async fn receive(
-        &self,
-        body: Body,
-        share: &mut Share<'_>,
-    ) -> Result<Bytes, Problem> {
-        match tokio::time::timeout(self.time, self.collect(body, share)).await {
-            Ok(received) => received,
-            Err(_) => Err(too_slow(format!("did not arrive within {:?}", self.time), "body_ms")),
+impl Bodies {
+    pub(crate) fn of(config: &Config) -> Self {
+        Bodies {
+            memory: Memory {
+                free: Arc::new(Semaphore::new(config.ingest_bytes)),
+                bytes: config.ingest_bytes,
+            },
+            time: Duration::from_millis(config.body_ms),
+            stall: Duration::from_millis(config.body_stall_ms),
         }
     }
 
-    async fn collect(&self, body: Body, share: &mut Share<'_>) -> Result<Bytes, Problem> {
+    /// A share of `bytes`; it grows as the body arrives, so that a slow one holds what it has sent
+    /// and no more.
+    pub(crate) async fn share(&self, bytes: usize) -> Result<Share, Problem> {
+        let held = self.memory.acquire(bytes).await?;
+        Ok(Share { memory: self.memory.clone(), held })
+    }
+
+    /// The body as sent, within bounds of size and time, and the share that it has come to hold.
+    pub(crate) async fn receive(
+        &self,
+        body: Body,
+        mut share: Share,
+    ) -> Result<(Bytes, Share), Problem> {
         let mut stream = body.into_data_stream();
+        let received = tokio::time::timeout(self.time, self.collect(&mut stream, &mut share)).await;
+        let late = |_| Err(too_slow(format!("did not arrive within {:?}", self.time), "body_ms"));
+        match received.unwrap_or_else(late) {
+            Ok(received) => Ok((received, share)),
+            Err(problem) => {
+                drop(share);
+                self.discard(stream).await;
+                Err(problem)
+            }
+        }
+    }
+
+    /// Reads what a refused client is still sending, within bounds: a client that only writes
+    /// would otherwise see a broken pipe instead of its answer.
+    pub(crate) async fn discard(&self, mut stream: BodyDataStream) {
+        let stall = self.stall.min(DISCARD_STALL_MAX);
+        let all = async {
+            let mut seen = 0;
+            while let Ok(Some(Ok(chunk))) = tokio::time::timeout(stall, stream.next()).await {
+                seen += chunk.len();
+                if seen > DISCARD_BYTES_MAX {
+                    return;
+                }
+            }
+        };
+        let _over = tokio::time::timeout(self.time.min(DISCARD_TIME_MAX), all).await;
+    }
+
+    async fn collect(
+        &self,
+        stream: &mut BodyDataStream,
+        share: &mut Share,
+    ) -> Result<Bytes, Problem> {
         let (mut first, mut received) = (Bytes::new(), BytesMut::new());
         let stalled = |_| too_slow(format!("sent nothing for {:?}", self.stall), "body_stall_ms");
         while let Some(chunk) =
@@ -167,7 +207,6 @@ impl Bodies {
                 Problem::new(Kind::Invalid, "body_interrupted", detail)
             })?;
             if len + chunk.len() > REQUEST_WIRE_BYTES_MAX {
-                discard(stream).await;
                 return Err(too_large("as sent", REQUEST_WIRE_BYTES_MAX));
             }
             share.hold(len + chunk.len()).await?;
@@ -185,12 +224,12 @@ impl Bodies {
     }
 }
 
-impl Share<'_> {
+impl Share {
     /// Grows to `bytes`.
     pub(crate) async fn hold(&mut self, bytes: usize) -> Result<(), Problem> {
         let more = bytes.saturating_sub(self.held.num_permits());
         if more > 0 {
-            self.held.merge(self.bodies.acquire(more).await?);
+            self.held.merge(self.memory.acquire(more).await?);
         }
         Ok(())
     }
@@ -202,21 +241,6 @@ fn too_slow(what: String, setting: &str) -> Problem {
         .status(StatusCode::REQUEST_TIMEOUT)
         .with("setting", setting)
         .hint("send smaller requests")
-}
-
-/// Reads what a refused client is still sending, within bounds: a client that only writes would
-/// otherwise see a broken pipe instead of its answer.
-pub(crate) async fn discard(mut stream: BodyDataStream) {
-    let all = async {
-        let mut seen = 0;
-        while let Some(Ok(chunk)) = stream.next().await {
-            seen += chunk.len();
-            if seen > DISCARD_BYTES_MAX {
-                return;
-            }
-        }
-    };
-    let _over = tokio::time::timeout(Duration::from_millis(DISCARD_MS_MAX), all).await;
 }
 
 /// Undoes the compression, within bounds.

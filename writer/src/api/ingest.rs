@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
+use sealcast_common::clock::Micros;
 use sealcast_common::event::{EventReader, FieldError, ParseContext};
 use sealcast_common::fault::{Kind, hex};
 use sealcast_common::integrity::keyed_digest;
@@ -17,13 +18,14 @@ use sealcast_common::routing::FIRST_ROUTING_VERSION;
 use sealcast_common::serve::Problem;
 use sealcast_common::serve::access::{Caller, Denied, Grant};
 use sealcast_common::wire::{AcceptedEvent, IngestResponse, RejectedEvent, Token, Vector};
+use tokio::task::JoinError;
 
-use super::body::{Encoding, Format, check_length, decompress, discard, utf8};
+use super::body::{Encoding, Format, Share, check_length, decompress, utf8};
 use super::query::{flag, parameters};
 use super::split::split;
 use super::{Api, problems};
 use crate::ids::Ids;
-use crate::router::{Stored, Submission};
+use crate::router::{Stored, Submission, SubmitError};
 use crate::stage::RequestKey;
 use crate::window::{Arrival, Claim, id_key};
 
@@ -31,6 +33,8 @@ use crate::window::{Arrival, Claim, id_key};
 const KEY_HEADER: &str = "idempotency-key";
 /// A body up to this size is read on the spot; a larger one on a thread, so that it stalls nobody.
 const SMALL_BODY_BYTES: usize = 32 * 1024;
+/// The time of an event that states none: no client can state it.
+const UNSTATED: Micros = Micros(i64::MIN);
 /// What a request counts for at least, however small its body.
 const REQUEST_BYTES_LEAST: usize = 4 * 1024;
 
@@ -85,24 +89,26 @@ async fn ingest(api: &Arc<Api>, request: Request<Body>) -> Result<IngestResponse
     let (mut parts, body) = request.into_parts();
     let Caller(grant) = Caller::from_request_parts(&mut parts, &()).await?;
     let asked = api.check_route(&parts.headers).and_then(|()| Asked::read(&parts, &grant));
-    let asked = match asked {
-        Ok(asked) => asked,
+    let begun = match asked {
+        Ok(asked) => api.bodies.share(REQUEST_BYTES_LEAST).await.map(|share| (asked, share)),
+        Err(problem) => Err(problem),
+    };
+    let (asked, share) = match begun {
+        Ok(begun) => begun,
         Err(problem) => {
             // Who asked first (`Expect: 100-continue`) has sent nothing yet.
             if !parts.headers.contains_key(header::EXPECT) {
-                discard(body.into_data_stream()).await;
+                api.bodies.discard(body.into_data_stream()).await;
             }
             return Err(problem);
         }
     };
-    let mut share = api.bodies.share(REQUEST_BYTES_LEAST).await?;
-    let wire = api.bodies.receive(body, &mut share).await?;
+    let (wire, mut share) = api.bodies.receive(body, share).await?;
     if asked.encoding != Encoding::Identity {
         share.hold(wire.len() + REQUEST_BYTES_MAX).await?;
     }
     crate::metrics::received(wire.len());
-    let parsed = parse(api, wire, &asked).await?;
-    drop(share);
+    let parsed = parse(api, wire, &asked, share).await?;
     check_tenants(&grant, &parsed)?;
     if !asked.partial && !parsed.rejected.is_empty() {
         crate::metrics::events(0, 0, parsed.rejected.len());
@@ -111,16 +117,31 @@ async fn ingest(api: &Arc<Api>, request: Request<Body>) -> Result<IngestResponse
     let Parsed { arrivals, mut rejected, lines, request } = parsed;
     let retry_is_safe = request.is_some() || arrivals.iter().all(|arrival| arrival.claim.is_some());
     let submission = Submission { arrivals, request, partial: asked.partial };
-    let stored = api
-        .router
-        .submit(submission)
-        .await
-        .map_err(|error| problems::not_stored(error, retry_is_safe, &lines))?;
+    let stored = submit(api, submission).await?.map_err(|error| {
+        let error = if grant.is_limited() { error.concealed() } else { error };
+        problems::not_stored(error, retry_is_safe, &lines)
+    })?;
     for (index, error) in &stored.refused {
         rejected.push(problems::rejected(*index, error.clone(), &lines));
     }
     rejected.sort_by_key(|rejected| rejected.index);
     Ok(answer(&stored, rejected))
+}
+
+/// On a task of its own: whoever hangs up takes nothing back, so its key stays held until the
+/// request has ended.
+async fn submit(
+    api: &Arc<Api>,
+    submission: Submission,
+) -> Result<Result<Stored, SubmitError>, Problem> {
+    let api = Arc::clone(api);
+    let stored = tokio::spawn(async move { api.router.submit(submission).await }).await;
+    stored.map_err(|error| broke_off("request", &error))
+}
+
+/// A defect of the writer's own.
+fn broke_off(what: &str, error: &JoinError) -> Problem {
+    Problem::new(Kind::Internal, "internal", format!("{what} broke off: {error}"))
 }
 
 /// One event of another tenant refuses the request, `partial` or not: nobody tries tenants out.
@@ -135,15 +156,22 @@ fn check_tenants(grant: &Grant, parsed: &Parsed) -> Result<(), Problem> {
     })
 }
 
-async fn parse(api: &Arc<Api>, wire: Bytes, asked: &Asked) -> Result<Parsed, Problem> {
+async fn parse(
+    api: &Arc<Api>,
+    wire: Bytes,
+    asked: &Asked,
+    share: Share,
+) -> Result<Parsed, Problem> {
     if wire.len() <= SMALL_BODY_BYTES && asked.encoding == Encoding::Identity {
         return parse_here(api, wire, asked);
     }
     let (api, asked) = (Arc::clone(api), asked.clone());
-    let parsed = tokio::task::spawn_blocking(move || parse_here(&api, wire, &asked)).await;
-    parsed.unwrap_or_else(|error| {
-        Err(Problem::new(Kind::Internal, "internal", format!("body cannot be read: {error}")))
-    })
+    let parsed = tokio::task::spawn_blocking(move || {
+        let parsed = parse_here(&api, wire, &asked);
+        drop(share);
+        parsed
+    });
+    parsed.await.unwrap_or_else(|error| Err(broke_off("reading the body", &error)))
 }
 
 fn parse_here(api: &Api, wire: Bytes, asked: &Asked) -> Result<Parsed, Problem> {
@@ -155,8 +183,8 @@ fn parse_here(api: &Api, wire: Bytes, asked: &Asked) -> Result<Parsed, Problem> 
     let mut lines = Vec::new();
     for (index, event) in texts.into_iter().enumerate() {
         lines.extend(event.line);
-        let context =
-            ParseContext { now, fresh_id: ids.next(), future_micros_max: api.future_micros };
+        let (time, fresh_id) = (UNSTATED, ids.next());
+        let context = ParseContext { now, time, fresh_id, future_micros_max: api.future_micros };
         match arrival(index, event.text, &context, &mut reader) {
             Ok(arrival) => arrivals.push(arrival),
             Err(error) => rejected.push(RejectedEvent { index, line: event.line, error }),
@@ -176,15 +204,13 @@ fn arrival<'a>(
     reader: &mut EventReader<'a>,
 ) -> Result<Arrival, FieldError> {
     let (event, prepared) = reader.read(text, context)?;
-    // A client that states exactly the writer's microsecond gets the ingest time of the same
-    // moment: nothing that it could tell apart.
-    let time_stated = event.time != context.now;
+    let time_stated = event.time != UNSTATED;
     let claim = (event.event_id != context.fresh_id).then(|| Claim {
         key: id_key(&event.tenant, event.event_id),
         digest: prepared.claim_digest(),
     });
     let index = u32::try_from(index).unwrap_or(u32::MAX);
-    Ok(Arrival { index, event, prepared, claim, time_stated, bytes: text.len() })
+    Ok(Arrival { index, event, prepared, claim, time_stated })
 }
 
 fn answer(stored: &Stored, mut rejected: Vec<RejectedEvent>) -> IngestResponse {

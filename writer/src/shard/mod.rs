@@ -167,7 +167,7 @@ impl Shard {
         while let Some(command) = next {
             match command {
                 Command::Append(pending) => {
-                    bytes += pending.bytes;
+                    bytes += pending.bytes();
                     group.push(pending);
                 }
                 Command::Flush(answer) => flushes.push(answer),
@@ -346,7 +346,7 @@ fn stage_and_append(
         }
         staged.finish()
     };
-    if batch.frames.is_empty() {
+    if batch.frame.is_empty() {
         return (Ok(answers), senders);
     }
     let (ids, requests) = (mem::take(&mut batch.ids), batch.requests.clone());

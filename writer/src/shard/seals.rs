@@ -121,8 +121,14 @@ impl Shard {
                 drop(spawn_blocking(move || drop(rows)));
             }
             Ok(SealEnd::Failed(tail, error)) => self.seal_failed(tail, &error),
-            Err(error) => self.give_up(Fault::of_panic("seal", &error), None),
+            Err(error) => self.seal_given_up(Fault::of_panic("seal", &error)),
         }
+    }
+
+    /// What broke this seal would break the next one, too.
+    fn seal_given_up(&mut self, fault: Fault) {
+        self.stalled = None;
+        self.give_up(fault, None);
     }
 
     fn seal_succeeded(&mut self, file: &SealedFile, took: Duration) {
@@ -148,9 +154,7 @@ impl Shard {
         crate::metrics::seal_failed();
         let fault = Fault::of_seal(error);
         if !fault.passes() {
-            self.stalled = None;
-            self.give_up(fault, None);
-            return;
+            return self.seal_given_up(fault);
         }
         let now = self.ctx.clock.monotonic();
         tracing::warn!(shard = self.ctx.shard, %error, "segment not sealed");

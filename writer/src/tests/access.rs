@@ -6,7 +6,7 @@ use std::path::Path;
 use sealcast_common::serve::access::{AccessConfig, Role, Tenants, TokenText, create_token};
 use serde_json::{Value, json};
 
-use super::support::{Answer, Writer, config, event, sealed_rows};
+use super::support::{Answer, PlannedFiles, Writer, config, event, sealed_rows};
 use crate::{Config, Seams};
 
 const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
@@ -29,10 +29,14 @@ fn token(dir: &Path, tenants: Option<&[&str]>) -> TokenText {
 impl Locked {
     /// Tokens must be there before: nobody waits for a reload.
     async fn start(dir: tempfile::TempDir) -> Self {
+        Self::start_on(dir, Seams::default()).await
+    }
+
+    async fn start_on(dir: tempfile::TempDir, seams: Seams) -> Self {
         let tokens = Some(dir.path().join("tokens.toml"));
         let access = AccessConfig { tokens, ..AccessConfig::default() };
         let config = Config { access, ..config(&dir.path().join("writer")) };
-        let writer = Writer::start_with(config, Seams::default()).await.unwrap();
+        let writer = Writer::start_with(config, seams).await.unwrap();
         Locked { dir, writer }
     }
 
@@ -111,4 +115,25 @@ async fn keys_and_ids_of_others_can_neither_be_met_nor_tried() {
     let locked = Locked::start(dir).await;
     assert_eq!(locked.post(&acme, Some("batch-1"), &own("acme")).await.json(), first);
     assert_eq!(locked.stop().await, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_limited_to_tenants_learns_nothing_of_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let (acme, all) = (token(dir.path(), Some(&["acme"])), token(dir.path(), None));
+    let files = PlannedFiles::new(|asked, path| {
+        let cause = || std::io::Error::other(format!("secret of {}", path.display()));
+        (asked == "append").then(cause)
+    });
+    let locked = Locked::start_on(dir, files.seams()).await;
+    // The first fails itself, the next one meets the fault.
+    for _ in 0..2 {
+        let refused = locked.post(&acme, None, &event("acme", "a")).await;
+        assert_eq!(refused.code(), (503, "shard_suspended".into()));
+        assert!(!refused.text.contains("secret"), "{}", refused.text);
+        assert!(refused.json()["hint"].is_string() && refused.json()["shard"].is_u64());
+    }
+    let refused = locked.post(&all, None, &event("acme", "a")).await;
+    assert!(refused.text.contains("secret"), "{}", refused.text);
+    let _suspended = locked.writer.stop().await;
 }

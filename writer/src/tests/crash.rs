@@ -166,6 +166,7 @@ async fn any_operation_may_fail_once() {
                 let acked = play(dir.path(), Arc::new(files.clone()), || 0).await;
                 let call = files.calls().into_iter().nth(number);
                 let what = format!("{fault:?} at {call:?}");
+                assert!(call.is_some(), "{what}: no operation {number}");
                 check(dir.path(), acked.into_iter().map(|(id, _)| id).collect(), &what).await;
             });
         }

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
 
 use tokio::sync::{mpsc, watch};
@@ -208,6 +208,31 @@ async fn a_tail_that_cannot_be_sealed_ends_at_its_bound() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_seal_that_panics_is_not_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let tries = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&tries);
+    let files = PlannedFiles::new(move |asked: &str, path: &Path| {
+        let hit = asked == "write" && path.to_string_lossy().ends_with(".note.tmp");
+        match hit.then(|| seen.fetch_add(1, Ordering::SeqCst)) {
+            None => None,
+            Some(0) => Some(io::Error::other("planned")),
+            Some(_) => panic!("planned"),
+        }
+    });
+    let writer = Writer::start_with(config(dir.path()), files.seams()).await.unwrap();
+    writer.post_json(&event("acme", "a")).await.json();
+    assert_eq!(writer.flush("").await.code(), (503, "shard_suspended".into()));
+    for _ in 0..3 {
+        assert_eq!(writer.flush("").await.code(), (503, "shard_poisoned".into()));
+    }
+    assert!(matches!(writer.stop().await, Err(RunError::Faulty { .. })));
+    assert_eq!(tries.load(Ordering::SeqCst), 2);
+    Writer::start(dir.path()).await.stop().await.unwrap();
+    assert_eq!(sealed_rows(dir.path()).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_outlived_its_seal_is_compared_and_removed() {
     let dir = tempfile::tempdir().unwrap();
     let (files, arm) = armed("remove", ".wal", io::ErrorKind::Other);
@@ -254,7 +279,10 @@ async fn a_full_queue_refuses_before_anything_is_written() {
     let second = handle.reserve(10).unwrap();
     assert_eq!(handle.reserve(0).unwrap_err(), Busy::Requests(3, 2));
     drop((first, second));
-    handle.reserve(100).unwrap();
+    // What is larger than the bound goes alone: it would wait for ever.
+    let large = handle.reserve(1_000).unwrap();
+    assert_eq!(handle.reserve(1).unwrap_err(), Busy::Bytes(3, 100));
+    drop(large);
 }
 
 #[tokio::test(flavor = "multi_thread")]

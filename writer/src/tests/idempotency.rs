@@ -1,8 +1,12 @@
 //! Retries: by request key and by event id, in one process, across restarts, across seals.
 
-use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
 
-use super::support::{Writer, event, sealed_rows};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::support::{PlannedFiles, Writer, config, event, sealed_rows};
 
 fn batch() -> String {
     let tenants = ["acme", "globex", "initech", "umbrella", "hooli", "stark"];
@@ -180,4 +184,35 @@ async fn two_bodies_that_race_for_one_key_are_told_for_good() {
     }
     writer.stop().await.unwrap();
     assert_eq!(sealed_rows(dir.path()).len(), 20 * 6, "one body a key, whole");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_stays_held_while_its_request_runs_also_without_its_client() {
+    let dir = tempfile::tempdir().unwrap();
+    let (reached, (open, gate)) = (Arc::new(Notify::new()), std::sync::mpsc::channel::<()>());
+    let seen = Arc::clone(&reached);
+    let files = PlannedFiles::new(move |asked: &str, path: &Path| {
+        if asked == "append" && path.extension().is_some_and(|extension| extension == "wal") {
+            seen.notify_one();
+            let _opened = gate.recv();
+        }
+        None
+    });
+    let writer = Arc::new(Writer::start_with(config(dir.path()), files.seams()).await.unwrap());
+    let first = event("acme", "first").to_string();
+    let (posting, body) = (Arc::clone(&writer), first.clone());
+    let client = tokio::spawn(async move { posting.post_keyed("", "k", body).await });
+    reached.notified().await;
+    client.abort();
+    // For a tenant of the other shard, which has not heard of the key.
+    let other = event("globex", "other").to_string();
+    for _ in 0..50 {
+        let refused = writer.post_keyed("", "k", other.clone()).await;
+        assert_eq!(refused.code(), (422, "idempotency_key_reused".into()));
+    }
+    drop(open);
+    assert_eq!(writer.post_keyed("", "k", first).await.json()["events"][0]["seq"], 0);
+    assert!(client.await.is_err());
+    Arc::into_inner(writer).unwrap().stop().await.unwrap();
+    assert_eq!(sealed_rows(dir.path()).len(), 1);
 }

@@ -5,7 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sealcast_common::checked;
 use sealcast_common::clock::ManualClock;
+use sealcast_common::layout::DATA_FORMAT;
+use sealcast_common::wire::NodeFile;
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -133,6 +136,24 @@ async fn ingest_time_never_goes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stated_time_is_kept_also_when_it_is_now() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(1_700_000_000_000_000));
+    let seams = Seams { clock: clock.clone(), ..Seams::default() };
+    let writer = Writer::start_with(config(dir.path()), seams).await.unwrap();
+    // No later event of the shard has an ingest time before this one's.
+    writer.post_json(&event("acme", "a")).await.json();
+    clock.advance(-60_000_000);
+    let mut stated = event("acme", "b");
+    stated["event_id"] = json!("01890a5d-ac96-774b-bcce-b302099a8057");
+    stated["time"] = json!("2023-11-14T22:12:20Z");
+    assert_eq!(writer.post_json(&stated).await.json()["duplicates"], 0);
+    clock.advance(1);
+    assert_eq!(writer.post_json(&stated).await.json()["duplicates"], 1);
+    writer.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_directory_has_one_writer_and_one_identity() {
     let dir = tempfile::tempdir().unwrap();
     let writer = Writer::start(dir.path()).await;
@@ -159,6 +180,30 @@ async fn a_directory_has_one_writer_and_one_identity() {
         assert!(error.hint().is_some());
     }
     Writer::start(dir.path()).await.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_identity_outside_the_bounds_is_refused() {
+    type Change = fn(&mut NodeFile);
+    let changes: [Change; 4] = [
+        |node| node.shards = 0,
+        |node| node.shards = u16::MAX,
+        |node| node.shard_first = u16::MAX,
+        |node| node.cluster = "../x".into(),
+    ];
+    for change in changes {
+        let dir = tempfile::tempdir().unwrap();
+        let (cluster, node) = ("test".to_owned(), "n".to_owned());
+        let mut identity =
+            NodeFile { format: DATA_FORMAT, cluster, node, shard_first: 0, shards: 2 };
+        change(&mut identity);
+        super::support::write(&dir.path().join("node.json"), &checked::to_text(&identity));
+        let config = Config { cluster: None, ..config(dir.path()) };
+        let Err(error) = Writer::start_with(config, Seams::default()).await else {
+            panic!("started as {identity:?}")
+        };
+        assert!(matches!(error, StartError::Node(_)), "{error}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

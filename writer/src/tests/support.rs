@@ -2,8 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
@@ -335,7 +334,8 @@ impl PlannedFiles {
     }
 
     fn ask(&self, operation: &str, path: &Path) -> io::Result<()> {
-        let mut plan = self.plan.lock().unwrap();
+        // A plan may panic, as a thread of the writer would.
+        let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         plan(operation, path).map_or(Ok(()), Err)
     }
 }

@@ -156,6 +156,8 @@ impl Tokens {
         match self.read() {
             Ok((seen, grants)) => self.take(State { grants, seen: Some(seen) }),
             Err(error) if error.is_missing() => self.lost(&error),
+            // What the system refuses now it may allow later: that is tried again.
+            Err(error @ TokensError::Io { .. }) => self.keep(self.seen(), &error),
             Err(error) => self.keep(now.ok(), &error),
         }
     }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::TokenText;
 
+const PEM_BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
+
 /// Why the token or the certificate of a peer cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
@@ -47,7 +49,12 @@ impl Peer {
     /// The certificates, if some are set.
     pub fn ca_pem(&self) -> Result<Option<Vec<u8>>, PeerError> {
         let Some(path) = &self.ca else { return Ok(None) };
-        std::fs::read(path).map(Some).map_err(failed(path))
+        let pem = std::fs::read(path).map_err(failed(path))?;
+        if !pem.windows(PEM_BEGIN.len()).any(|bytes| bytes == PEM_BEGIN) {
+            let found = "no certificate in it; expected PEM with -----BEGIN CERTIFICATE-----";
+            return Err(failed(path)(io::Error::other(found)));
+        }
+        Ok(Some(pem))
     }
 }
 

@@ -82,11 +82,13 @@ impl Bound {
         if self.tls.is_some() { "https" } else { "http" }
     }
 
-    /// Reads tokens and certificates again when they change, also while nobody asks.
+    /// Reads tokens and certificates again when they change, and folds what was measured, also while
+    /// nobody asks.
     async fn reload(&self) {
         loop {
             tokio::time::sleep(RELOAD_EVERY).await;
             self.access.refresh();
+            super::telemetry::upkeep();
             if let Some(tls) = &self.tls {
                 tls.refresh();
             }

@@ -4,8 +4,9 @@
 //! header  "SCWAL001" | shard u16 | zero u16 | start seq u64 | log id 16 bytes | crc32 u32
 //! frame   len u32 | crc32 u32 | kind u8 | payload (len bytes)
 //! ```
-//! Integers are little endian; a frame's CRC32 covers len, kind and payload. A frame holds one
-//! request's events for this shard, so that a torn frame loses a whole, unacknowledged batch.
+//! Integers are little endian; a frame's CRC32 covers len, kind and payload. A frame holds what one
+//! sync makes durable: one batch for each request of a group. So only the last frame can be torn,
+//! and a torn one loses whole, unacknowledged requests.
 
 use crate::cbor::{Reader, Writer};
 use crate::event::decode_full;
@@ -18,7 +19,10 @@ const MAGIC: &[u8; 8] = b"SCWAL001";
 pub const HEADER_BYTES: usize = 40;
 /// Bytes of a frame before its payload.
 pub const FRAME_HEAD_BYTES: usize = 9;
-const KIND_BATCH: u8 = 1;
+/// Batches without a run of [`ZEROS_LEAST`] zeros: such a run is a page that was not written.
+const KIND_BATCHES: u8 = 1;
+/// Batches with one: zeros tell nothing. No flipped bit makes one kind of the other, or zero.
+const KIND_ZEROS: u8 = 6;
 const SECTOR: usize = 512;
 /// Zeros at the end of the file that tell a lost page from an event's own last bytes.
 const ZEROS_LEAST: usize = 64;
@@ -91,66 +95,86 @@ pub struct WalBatch {
 }
 
 impl WalBatch {
-    /// The whole frame.
+    /// A frame of this batch alone.
     pub fn to_frame(&self) -> Result<Vec<u8>, Corruption> {
         let mut items = Writer::new();
         for event in &self.events {
             items.bytes(event);
         }
-        let mut frame = Vec::new();
         let (request, count) = (self.request.as_ref(), self.events.len());
-        append_frame(self.routing_version, request, count, &items.finish(), &mut frame)?;
-        Ok(frame)
+        let mut frame = Frame::default();
+        frame.add(self.routing_version, request, count, &items.finish())?;
+        Ok(frame.finish())
     }
 
-    fn parse(payload: &[u8]) -> Result<Self, Corruption> {
-        let mut reader = Reader::new(payload, "wal_frame");
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Corruption> {
         reader.array_exact(3)?;
         let routing_version = reader.uint()?;
-        let request = if reader.null()? { None } else { Some(RequestEntry::read(&mut reader)?) };
+        let request = if reader.null()? { None } else { Some(RequestEntry::read(reader)?) };
         let count = reader.array()?;
         let events =
             (0..count).map(|_| reader.bytes().map(<[u8]>::to_vec)).collect::<Result<_, _>>()?;
-        reader.end()?;
         Ok(WalBatch { routing_version, request, events })
     }
 }
 
-/// Appends the frame of a batch whose `count` events are encoded already, each as a byte string.
-/// A batch without events keeps a request's key: its entry says so ([`RequestEntry::stored_none`]).
-pub fn append_frame(
-    routing_version: u64,
-    request: Option<&RequestEntry>,
-    count: usize,
-    events: &[u8],
-    frames: &mut Vec<u8>,
-) -> Result<(), Corruption> {
-    let start = frames.len();
-    let mut out = Writer { buffer: std::mem::take(frames) };
-    out.raw(&[0; FRAME_HEAD_BYTES]).array(3).uint(routing_version);
-    match request {
-        Some(request) => request.write(&mut out),
-        None => {
-            out.null();
+/// A group of requests on its way into the log.
+#[derive(Debug, Default)]
+pub struct Frame {
+    out: Writer,
+}
+
+impl Frame {
+    /// Adds a batch whose `count` events are encoded already, each as a byte string. One without
+    /// events keeps a request's key: its entry says so ([`RequestEntry::stored_none`]).
+    pub fn add(
+        &mut self,
+        routing_version: u64,
+        request: Option<&RequestEntry>,
+        count: usize,
+        events: &[u8],
+    ) -> Result<(), Corruption> {
+        if self.out.buffer.is_empty() {
+            self.out.raw(&[0; FRAME_HEAD_BYTES]);
         }
+        let before = self.out.buffer.len();
+        self.out.array(3).uint(routing_version);
+        match request {
+            Some(request) => request.write(&mut self.out),
+            None => {
+                self.out.null();
+            }
+        }
+        self.out.array(count).raw(events);
+        let size = self.out.buffer.len() - FRAME_HEAD_BYTES;
+        if size > WAL_FRAME_BYTES_MAX {
+            self.out.buffer.truncate(before);
+            let expected = format!("at most {WAL_FRAME_BYTES_MAX} bytes a frame");
+            return Err(Corruption::new("wal_frame", None, expected, size.to_string()));
+        }
+        Ok(())
     }
-    out.array(count).raw(events);
-    *frames = out.finish();
-    let size = frames.len() - start - FRAME_HEAD_BYTES;
-    let Some((head, payload)) = frames
-        .get_mut(start..)
-        .and_then(|frame| frame.split_first_chunk_mut::<FRAME_HEAD_BYTES>())
-        .filter(|_| size <= WAL_FRAME_BYTES_MAX)
-    else {
-        frames.truncate(start);
-        let expected = format!("at most {WAL_FRAME_BYTES_MAX} bytes a frame");
-        return Err(Corruption::new("wal_frame", None, expected, size.to_string()));
-    };
-    let len = size as u32;
-    head[..4].copy_from_slice(&len.to_le_bytes());
-    head[4..8].copy_from_slice(&frame_crc(len, KIND_BATCH, payload).to_le_bytes());
-    head[8] = KIND_BATCH;
-    Ok(())
+
+    /// The whole frame; nothing, if nothing was added.
+    pub fn finish(self) -> Vec<u8> {
+        let mut frame = self.out.finish();
+        match frame.split_first_chunk_mut::<FRAME_HEAD_BYTES>() {
+            Some((head, payload)) if !payload.is_empty() => {
+                let (len, kind) = (payload.len() as u32, kind_of(payload));
+                head[..4].copy_from_slice(&len.to_le_bytes());
+                head[4..8].copy_from_slice(&frame_crc(len, kind, payload).to_le_bytes());
+                head[8] = kind;
+            }
+            _ => frame.clear(),
+        }
+        frame
+    }
+}
+
+/// Every run of [`ZEROS_LEAST`] zeros fills one of these pieces.
+fn kind_of(payload: &[u8]) -> u8 {
+    let mut pieces = payload.chunks_exact(ZEROS_LEAST / 2);
+    if pieces.any(|piece| piece.iter().all(|byte| *byte == 0)) { KIND_ZEROS } else { KIND_BATCHES }
 }
 
 fn frame_crc(len: u32, kind: u8, payload: &[u8]) -> u32 {
@@ -166,7 +190,7 @@ fn frame_crc(len: u32, kind: u8, payload: &[u8]) -> u32 {
 pub struct WalScan {
     /// Its header.
     pub header: WalHeader,
-    /// (offset, batch) in order.
+    /// (offset of its frame, batch) in order.
     pub batches: Vec<(u64, WalBatch)>,
     /// Length of the good part: what follows is a torn, never acknowledged frame.
     pub good_bytes: u64,
@@ -183,9 +207,15 @@ pub fn scan(bytes: &[u8]) -> Result<WalScan, Corruption> {
     while at < bytes.len() {
         match frame_at(bytes, at) {
             Ok((payload, end)) => {
-                let batch = WalBatch::parse(payload)
-                    .map_err(|corruption| Corruption { offset: Some(at as u64), ..corruption })?;
-                batches.push((at as u64, batch));
+                let mut reader = Reader::new(payload, "wal_frame");
+                loop {
+                    let batch = WalBatch::read(&mut reader)
+                        .map_err(|found| Corruption { offset: Some(at as u64), ..found })?;
+                    batches.push((at as u64, batch));
+                    if reader.position() == payload.len() {
+                        break;
+                    }
+                }
                 at = end;
             }
             Err(bad) => {
@@ -215,7 +245,7 @@ fn frame_at(bytes: &[u8], at: usize) -> Result<(&[u8], usize), Corruption> {
     if found != crc {
         return Err(bad(format!("crc32 {crc:08x}"), format!("{found:08x}")));
     }
-    if kind != KIND_BATCH {
+    if ![KIND_BATCHES, KIND_ZEROS].contains(&kind) {
         return Err(bad("a known frame kind".into(), kind.to_string()));
     }
     Ok((payload, end))
@@ -244,9 +274,11 @@ fn judge_bad_frame(
     if claimed != actual && frame_crc(actual, kind, payload) == crc {
         return Err(corrupt("the frame is complete, its length is damaged"));
     }
-    // Complete in length, wrong in content: a lost page of an unfinished write is a run of zeros;
-    // anything else was written whole and has changed since.
-    if claimed <= actual && !has_zero_sector(bytes, at) {
+    // Complete in length, wrong in content: a lost page of an unfinished write is a run of zeros
+    // (the kind may lie in it), where the frame has none of its own. Anything else was written whole
+    // and has changed since.
+    let zeros_tell = [KIND_BATCHES, 0].contains(&kind);
+    if claimed <= actual && !(zeros_tell && has_zero_sector(bytes, at)) {
         return Err(corrupt("the frame is complete: it was written whole and has changed"));
     }
     Ok(())
@@ -260,12 +292,12 @@ fn is_own_frame(bytes: &[u8], at: usize, header: &WalHeader) -> bool {
     let start = at + FRAME_HEAD_BYTES;
     let end = start.saturating_add(le_u32(&head[..4]) as usize);
     let Some(payload) = bytes.get(start..end) else { return false };
-    head[8] == KIND_BATCH
+    [KIND_BATCHES, KIND_ZEROS].contains(&head[8])
         && log_id_of(payload).is_ok_and(|log_id| log_id == header.log_id)
         && frame_at(bytes, at).is_ok()
 }
 
-/// The log of a batch's first event, or of its request if it stored none.
+/// The log of a frame's first event, or of its first request if it stored none.
 fn log_id_of(payload: &[u8]) -> Result<[u8; 16], Corruption> {
     let mut reader = Reader::new(payload, "wal_frame");
     reader.array_exact(3)?;
@@ -301,7 +333,7 @@ fn has_zero_sector(bytes: &[u8], at: usize) -> bool {
 pub fn describe(scan: &WalScan) -> String {
     let events: usize = scan.batches.iter().map(|(_, batch)| batch.events.len()).sum();
     format!(
-        "shard {} from seq {}, log id {}: {} frames, {events} events, {} torn bytes",
+        "shard {} from seq {}, log id {}: {} batches, {events} events, {} torn bytes",
         scan.header.shard,
         scan.header.start,
         hex(&scan.header.log_id),
@@ -311,145 +343,4 @@ pub fn describe(scan: &WalScan) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::Micros;
-    use crate::event::{Event, Position, encode_full};
-
-    fn event(seq: u64, change: impl Fn(&mut Event)) -> Vec<u8> {
-        let mut event = Event { tenant: "t".into(), action: "a".into(), ..Event::default() };
-        change(&mut event);
-        let position = Position { log_id: [9; 16], seq, ingested_at: Micros(1) };
-        encode_full(&event.as_ref(), &position).unwrap()
-    }
-
-    fn batch(events: Vec<Vec<u8>>) -> Vec<u8> {
-        WalBatch { routing_version: 1, request: None, events }.to_frame().unwrap()
-    }
-
-    fn header() -> Vec<u8> {
-        WalHeader { shard: 2, start: 40, log_id: [9; 16] }.to_bytes()
-    }
-
-    fn file(batches: usize, bytes: usize) -> (Vec<u8>, Vec<usize>) {
-        let mut file = header();
-        let mut offsets = Vec::new();
-        for i in 0..batches as u64 {
-            let first = event(40 + i * 2, |event| event.message = Some("m".repeat(bytes)));
-            offsets.push(file.len());
-            file.extend(batch(vec![first, event(41 + i * 2, |_| {})]));
-        }
-        (file, offsets)
-    }
-
-    #[test]
-    fn what_looks_like_a_frame_inside_an_event_does_not_keep_a_torn_end() {
-        let inner = batch(Vec::new());
-        let mut file = header();
-        file.extend(batch(vec![event(40, |event| {
-            event.event_id[..inner.len()].copy_from_slice(&inner);
-            event.message = Some("m".repeat(3_000));
-        })]));
-        let scan = scan(&file[..file.len() - 500]).unwrap();
-        assert_eq!((scan.batches.len(), scan.good_bytes as usize), (0, HEADER_BYTES));
-    }
-
-    #[test]
-    fn zeros_at_the_end_of_an_event_are_no_lost_page() {
-        for pad in 0..SECTOR {
-            let mut file = header();
-            file.extend(batch(vec![event(40, |event| {
-                event.actor_id = Some("y".repeat(600 + pad));
-                event.attributes = Some(r#"{"n":0.0}"#.into());
-            })]));
-            file[200] ^= 1;
-            assert_eq!(scan(&file).unwrap_err().offset, Some(HEADER_BYTES as u64), "{pad}");
-        }
-    }
-
-    #[test]
-    fn a_long_torn_end_full_of_heads_is_judged_at_once() {
-        let mut file = header();
-        file.extend([0, 0, 0, 0x0f, 1, 1, 1, 1, KIND_BATCH]);
-        while file.len() < 8 << 20 {
-            file.extend([0, 0, 0x20, 0, 1, 1, 1, 1, KIND_BATCH, 0x83, 1, 0xf6, 0x81]);
-        }
-        assert_eq!(scan(&file).unwrap().good_bytes as usize, HEADER_BYTES);
-    }
-
-    #[test]
-    fn what_is_written_is_read() {
-        let (file, offsets) = file(3, 100);
-        let scan = scan(&file).unwrap();
-        assert_eq!((scan.header.start, scan.header.shard), (40, 2));
-        assert_eq!(scan.batches.iter().map(|(at, _)| *at as usize).collect::<Vec<_>>(), offsets);
-        assert_eq!((scan.good_bytes, scan.torn_bytes), (file.len() as u64, 0));
-    }
-
-    #[test]
-    fn every_cut_of_the_last_write_is_torn_and_loses_only_it() {
-        let (file, offsets) = file(3, 100);
-        for len in offsets[2] + 1..file.len() {
-            let scan = scan(&file[..len]).unwrap();
-            assert_eq!((scan.batches.len(), scan.good_bytes as usize), (2, offsets[2]));
-        }
-    }
-
-    #[test]
-    fn an_unwritten_page_of_the_last_write_is_torn() {
-        let (mut file, offsets) = file(2, 4_000);
-        let zeros = (offsets[1] + 100).next_multiple_of(SECTOR);
-        file[zeros..zeros + SECTOR].fill(0);
-        assert_eq!(scan(&file).unwrap().good_bytes as usize, offsets[1]);
-    }
-
-    #[test]
-    fn an_unwritten_begin_of_the_last_write_is_torn() {
-        // Short frames, whose zeros fill no whole sector; one that goes on in the next one.
-        for bytes in [20, 600] {
-            let (mut file, offsets) = file(2, bytes);
-            let (at, len) = (offsets[1], file.len());
-            file[at..(at + 1).next_multiple_of(SECTOR).min(len)].fill(0);
-            assert_eq!(scan(&file).unwrap().good_bytes as usize, at, "{bytes}");
-        }
-    }
-
-    #[test]
-    fn every_flipped_bit_of_a_written_frame_is_corruption_with_its_offset() {
-        let (file, offsets) = file(3, 60);
-        for at in HEADER_BYTES..file.len() {
-            for bit in [0, 3, 7] {
-                let mut bad = file.clone();
-                bad[at] ^= 1 << bit;
-                let found = scan(&bad).unwrap_err();
-                let frame = offsets.iter().rfind(|offset| **offset <= at).unwrap();
-                assert_eq!((found.check, found.offset), ("wal_frame", Some(*frame as u64)), "{at}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_frame_without_events_is_as_good_as_any_other() {
-        let first = (RequestEntry::NO_ROWS, [9; 16], u64::MAX);
-        let events = vec![first, (0, [1; 16], 40)];
-        let (key, body_digest, at) = ("k".to_owned(), [5; 32], Micros(1));
-        let request = Some(RequestEntry { key, body_digest, at, events });
-        let repeats = WalBatch { routing_version: 1, request, events: Vec::new() };
-        let (mut file, offsets) = file(1, 100);
-        file.extend(repeats.to_frame().unwrap());
-        assert_eq!(scan(&file).unwrap().batches[1].1, repeats);
-        // It proves that the damaged frame before it is no torn end.
-        file[offsets[0] + 60] ^= 1;
-        assert_eq!(scan(&file).unwrap_err().offset, Some(offsets[0] as u64));
-    }
-
-    #[test]
-    fn a_flipped_header_is_refused() {
-        let (file, _) = file(1, 10);
-        for at in 0..HEADER_BYTES {
-            let mut bad = file.clone();
-            bad[at] ^= 1;
-            assert_eq!(scan(&bad).unwrap_err().check, "wal_header", "{at}");
-        }
-    }
-}
+mod tests;
