@@ -145,3 +145,24 @@ impl Replica {
         rows
     }
 }
+
+/// Whoever shows a tag that another one's answer had gets an answer, and no "you have it already".
+#[tokio::test]
+async fn tags_of_answers_are_for_those_who_see_the_same() {
+    let locked = Locked::start(filled(true).await).await;
+    let body = json!({ "sql": "select count(*) from events" });
+    let ask = async |token: &TokenText, held: &str| {
+        let request = locked.replica.client.post(locked.replica.url("/v1/sql"));
+        let request = request.bearer_auth(token.reveal()).header("if-none-match", held);
+        let response = request.json(&body).send().await.unwrap();
+        (response.status().as_u16(), response.headers()["etag"].to_str().unwrap().to_owned())
+    };
+    let (_, acme) = ask(&locked.acme, "none").await;
+    assert_eq!(ask(&locked.acme_too, &acme).await, (304, acme.clone()), "the same rows");
+    for other in [&locked.others, &locked.all, &locked.operator, &locked.nobody] {
+        let (status, tag) = ask(other, &acme).await;
+        assert_eq!(status, 200);
+        assert_ne!(tag, acme);
+    }
+    locked.replica.stop().await;
+}
