@@ -108,7 +108,7 @@ impl Store {
 
     /// The same, with the moments of retries from `random`.
     pub fn open_with(location: &str, random: Arc<dyn Random>) -> Result<Self, StoreError> {
-        let failed = |reason: String| StoreError::Open { url: location.to_owned(), reason };
+        let failed = |reason: String| StoreError::Open { url: without_secret(location), reason };
         if location.is_empty() {
             return Err(failed("a folder or a URL is expected".into()));
         }
@@ -257,6 +257,16 @@ impl Store {
         let found = list.map_ok(|meta| (meta.location.to_string(), meta.size));
         found.try_collect().await.map_err(failure("list", prefix))
     }
+}
+
+/// `location` as it may be printed: who put a password into it did not mean the log to have it.
+fn without_secret(location: &str) -> String {
+    let parts = location.split_once("://").and_then(|(scheme, rest)| {
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        authority.rsplit_once('@').map(|(_, host)| format!("{scheme}://…@{host}{path}"))
+    });
+    parts.unwrap_or_else(|| location.to_owned())
 }
 
 fn failure(operation: &'static str, key: &str) -> impl Fn(object_store::Error) -> StoreError {

@@ -151,3 +151,11 @@ async fn who_asks_for_an_object_on_its_way_shares_the_answer() {
     futures::future::join_all(all).await;
     assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 3);
 }
+
+#[test]
+fn a_location_is_refused_without_its_password() {
+    for location in ["gopher://key:hush@host/path", "s3://key:hush@", "https://key:hush@/"] {
+        let refused = Store::open(location).map(|_| ()).unwrap_err().to_string();
+        assert!(!refused.contains("hush"), "{refused}");
+    }
+}
