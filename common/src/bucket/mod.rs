@@ -238,7 +238,8 @@ impl Store {
             }
             upload.put(bytes.slice(start..bytes.len().min(start + PART_BYTES)));
         }
-        // Aborts by itself where it fails.
+        // Aborts by itself where the parts cannot be put together. One of the last parts that fails
+        // leaves its upload to the store's own rule for unfinished ones.
         upload.finish().await.map(|_| ()).map_err(failed)
     }
 
