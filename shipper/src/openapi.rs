@@ -60,8 +60,9 @@ fn ship() -> Route {
         .problems(400, &["invalid_parameter", "writer_not_configured"])
         .problems(429, &["too_many_requests"])
         .problems(503, &["stopping", "ship_timeout", "writer_unavailable"])
-        // The turn that was waited for failed; it is tried again.
+        // Another shipper owns the stream: not tried again.
         .problems(503, &["fenced", "split"])
+        // The turn that was waited for failed; it is tried again.
         .problems(503, &["store", "commit_unknown", "log", "file", "signer", "claim", "task"])
 }
 

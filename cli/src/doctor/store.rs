@@ -24,9 +24,7 @@ pub(super) async fn examine(location: &str, clock: &dyn Clock) -> Vec<Finding> {
     let store = match Store::open(location) {
         Ok(store) => store,
         Err(error) => {
-            let name = concealed(location);
-            let found = error.to_string().replace(location, &name);
-            return vec![Finding::fail("store", name, found).advice(ADVICE)];
+            return vec![Finding::fail("store", concealed(location), error).advice(ADVICE)];
         }
     };
     let began = clock.monotonic();
