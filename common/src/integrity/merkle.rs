@@ -124,9 +124,7 @@ impl CompactRange {
         if self.begin != 0 {
             return Err(Corruption::new("root", None, "a range from 0", self.begin.to_string()));
         }
-        let mut nodes = self.nodes.iter().rev();
-        let Some(last) = nodes.next() else { return Ok(empty_root()) };
-        Ok(nodes.fold(*last, |right, left| node_hash(left, &right)))
+        Ok(super::proof::root_of(&self.nodes))
     }
 
     /// Compares with what a seal claims.
@@ -140,7 +138,7 @@ impl CompactRange {
 }
 
 /// The aligned subtrees of `[begin, end)`, left to right, as (first leaf, level).
-fn subtrees(begin: u64, end: u64) -> Vec<(u64, u32)> {
+pub(super) fn subtrees(begin: u64, end: u64) -> Vec<(u64, u32)> {
     let mut at = begin;
     let mut list = Vec::new();
     while at < end {

@@ -5,14 +5,31 @@
 
 mod merkle;
 mod note;
+mod policy;
+mod proof;
 mod signer;
+mod tile;
+mod tlog_proof;
 
+#[cfg(test)]
+mod proof_tests;
 #[cfg(test)]
 mod tests;
 
 pub use merkle::{CompactRange, Hash, empty_root, leaf_hash, node_hash, range_digest};
-pub use note::{Checkpoint, Note, NoteError, VerifyKey};
+pub use note::{
+    Checkpoint, CosignerKey, Note, NoteError, NoteSignature, VerifyKey, parse_signatures,
+};
+pub use policy::{Distrust, KnownLog, Policy, PolicyError, Witness};
+pub use proof::{
+    ProofError, consistency_runs, inclusion_runs, verify_consistency, verify_inclusion,
+    verify_range, verify_subtree_consistency, verify_subtree_inclusion,
+};
 pub use signer::{LocalSigner, Signer, SignerError, verify_detached};
+pub use tile::{
+    Edge, HASH_BYTES, Question, TILE_WIDTH, TileId, Tiles, hashes, index_path, parse_index,
+};
+pub use tlog_proof::{TlogProof, TlogProofError};
 
 use std::sync::LazyLock;
 

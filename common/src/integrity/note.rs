@@ -12,6 +12,10 @@ use super::signer::{Signer, SignerError, verify_detached};
 
 /// Signature type byte of plain Ed25519 in C2SP key ids.
 const ED25519: u8 = 0x01;
+/// The same of a timestamped Ed25519 cosignature.
+const COSIGNATURE: u8 = 0x04;
+/// A note with more lines is nobody's: C2SP asks for at least 16.
+const SIGNATURES_MAX: usize = 256;
 const DASH: &str = "\u{2014} ";
 
 /// Why a note is refused.
@@ -40,44 +44,95 @@ pub struct VerifyKey {
 impl VerifyKey {
     /// First four bytes of SHA-256(name ‖ 0x0A ‖ 0x01 ‖ key).
     pub fn key_id(&self) -> [u8; 4] {
-        let mut hasher = Sha256::new();
-        hasher.update(self.name.as_bytes());
-        hasher.update([b'\n', ED25519]);
-        hasher.update(self.public_key);
-        let digest = hasher.finalize();
-        [digest[0], digest[1], digest[2], digest[3]]
+        key_id(&self.name, ED25519, &self.public_key)
     }
 
     /// `name+hash+base64(0x01 ‖ key)`.
     pub fn to_text(&self) -> String {
-        let mut key = vec![ED25519];
-        key.extend(self.public_key);
-        let id = crate::fault::hex(&self.key_id());
-        format!("{}+{id}+{}", self.name, BASE64.encode(key))
+        key_text(&self.name, ED25519, &self.public_key)
     }
 
     /// Parses the text form and checks its key id.
     pub fn parse(text: &str) -> Result<Self, NoteError> {
-        let malformed = NoteError::Malformed("a key is name+hash+base64");
-        let mut parts = text.trim().splitn(3, '+');
-        let (Some(name), Some(id), Some(key)) = (parts.next(), parts.next(), parts.next()) else {
-            return Err(malformed);
-        };
-        let key = BASE64.decode(key).map_err(|_| malformed.clone())?;
-        let Some((&ED25519, public)) = key.split_first() else { return Err(malformed) };
-        let public_key = <[u8; 32]>::try_from(public).map_err(|_| malformed.clone())?;
-        let parsed = VerifyKey { name: name.to_owned(), public_key };
-        if crate::fault::hex(&parsed.key_id()) == id { Ok(parsed) } else { Err(malformed) }
+        let (name, public_key) = parse_key(text, ED25519)?;
+        Ok(VerifyKey { name, public_key })
     }
 }
+
+/// A witness's public key (C2SP `tlog-cosignature`, Ed25519).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CosignerKey {
+    /// The witness's name.
+    pub name: String,
+    /// Ed25519 public key.
+    pub public_key: [u8; 32],
+}
+
+impl CosignerKey {
+    /// First four bytes of SHA-256(name ‖ 0x0A ‖ 0x04 ‖ key).
+    pub fn key_id(&self) -> [u8; 4] {
+        key_id(&self.name, COSIGNATURE, &self.public_key)
+    }
+
+    /// `name+hash+base64(0x04 ‖ key)`.
+    pub fn to_text(&self) -> String {
+        key_text(&self.name, COSIGNATURE, &self.public_key)
+    }
+
+    /// Parses the text form and checks its key id.
+    pub fn parse(text: &str) -> Result<Self, NoteError> {
+        let (name, public_key) = parse_key(text, COSIGNATURE)?;
+        Ok(CosignerKey { name, public_key })
+    }
+}
+
+fn key_id(name: &str, kind: u8, public_key: &[u8; 32]) -> [u8; 4] {
+    let mut hasher = Sha256::new();
+    hasher.update(name.as_bytes());
+    hasher.update([b'\n', kind]);
+    hasher.update(public_key);
+    let digest = hasher.finalize();
+    [digest[0], digest[1], digest[2], digest[3]]
+}
+
+fn key_text(name: &str, kind: u8, public_key: &[u8; 32]) -> String {
+    let mut key = vec![kind];
+    key.extend(public_key);
+    let id = crate::fault::hex(&key_id(name, kind, public_key));
+    format!("{name}+{id}+{}", BASE64.encode(key))
+}
+
+fn parse_key(text: &str, kind: u8) -> Result<(String, [u8; 32]), NoteError> {
+    let malformed = match kind {
+        ED25519 => NoteError::Malformed("a log's key is name+hash+base64 of type 1 (Ed25519)"),
+        _ => NoteError::Malformed("a witness's key is name+hash+base64 of type 4 (cosignature)"),
+    };
+    let mut parts = text.trim().splitn(3, '+');
+    let (Some(name), Some(id), Some(key)) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(malformed);
+    };
+    let key = BASE64.decode(key).map_err(|_| malformed.clone())?;
+    let Some((found, public)) = key.split_first() else { return Err(malformed) };
+    let public_key = <[u8; 32]>::try_from(public).map_err(|_| malformed.clone())?;
+    let named = !name.is_empty() && !name.chars().any(char::is_whitespace);
+    let its_id = crate::fault::hex(&key_id(name, kind, &public_key)) == id;
+    if *found == kind && named && its_id {
+        Ok((name.to_owned(), public_key))
+    } else {
+        Err(malformed)
+    }
+}
+
+/// Name, key id, signature.
+pub type NoteSignature = (String, [u8; 4], Vec<u8>);
 
 /// A text with its signature lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The signed text, ending in a newline.
     pub text: String,
-    /// (name, key id, signature).
-    pub signatures: Vec<(String, [u8; 4], Vec<u8>)>,
+    /// In the order of their lines.
+    pub signatures: Vec<NoteSignature>,
 }
 
 impl Note {
@@ -92,8 +147,7 @@ impl Note {
     pub fn to_text(&self) -> String {
         let mut out = format!("{}\n", self.text);
         for (name, id, signature) in &self.signatures {
-            let bytes = [id.as_slice(), signature].concat();
-            out.push_str(&format!("{DASH}{name} {}\n", BASE64.encode(bytes)));
+            out.push_str(&signature_line(name, id, signature));
         }
         out
     }
@@ -105,37 +159,83 @@ impl Note {
         if !lines.ends_with('\n') {
             return Err(NoteError::Malformed("no newline after the last signature"));
         }
-        let mut signatures = Vec::new();
-        for line in lines.lines() {
-            let line = line.strip_prefix(DASH).ok_or(NoteError::Malformed("signature line"))?;
-            let (name, encoded) =
-                line.split_once(' ').ok_or(NoteError::Malformed("signature line"))?;
-            let bytes =
-                BASE64.decode(encoded).map_err(|_| NoteError::Malformed("signature base64"))?;
-            let (id, signature) =
-                bytes.split_first_chunk::<4>().ok_or(NoteError::Malformed("short signature"))?;
-            signatures.push((name.to_owned(), *id, signature.to_vec()));
-        }
+        let signatures = parse_signatures(lines)?;
         if signatures.is_empty() {
             return Err(NoteError::Malformed("no signature"));
         }
         Ok(Note { text: text.to_owned(), signatures })
     }
 
-    /// At least one signature is by `key` and verifies.
+    /// At least one signature is by `key`, and every one that is verifies.
     pub fn verify(&self, key: &VerifyKey) -> Result<(), NoteError> {
-        let id = key.key_id();
-        let ours = self.signatures.iter().find(|(name, i, _)| *name == key.name && *i == id);
-        let Some((_, _, signature)) = ours else {
-            return Err(NoteError::Unsigned(key.name.clone()));
-        };
-        let signature = <[u8; 64]>::try_from(signature.as_slice())
-            .map_err(|_| NoteError::BadSignature(key.name.clone()))?;
-        if verify_detached(&key.public_key, self.text.as_bytes(), &signature) {
-            return Ok(());
-        }
-        Err(NoteError::BadSignature(key.name.clone()))
+        self.check_all(&key.name, key.key_id(), |signature| {
+            let signature = <[u8; 64]>::try_from(signature).ok()?;
+            verify_detached(&key.public_key, self.text.as_bytes(), &signature).then_some(())
+        })
     }
+
+    /// The same for a witness's cosignature. Answers its time, in seconds since 1970.
+    pub fn verify_cosignature(&self, key: &CosignerKey) -> Result<u64, NoteError> {
+        self.check_all(&key.name, key.key_id(), |signature| {
+            let (time, signature) = signature.split_first_chunk::<8>()?;
+            let signature = <[u8; 64]>::try_from(signature).ok()?;
+            let time = u64::from_be_bytes(*time);
+            let message = cosigned_message(time, &self.text);
+            let valid = verify_detached(&key.public_key, message.as_bytes(), &signature);
+            (valid && (1..=i64::MAX as u64).contains(&time)).then_some(time)
+        })
+    }
+
+    /// Adds a cosignature by `signer` at `time`, in seconds since 1970. Answers its line.
+    pub fn cosign(&mut self, signer: &dyn Signer, time: u64) -> Result<String, SignerError> {
+        let key = CosignerKey { name: signer.name().to_owned(), public_key: signer.public_key() };
+        let signature = signer.sign(cosigned_message(time, &self.text).as_bytes())?;
+        let stamped = [time.to_be_bytes().as_slice(), &signature].concat();
+        let line = signature_line(&key.name, &key.key_id(), &stamped);
+        self.signatures.push((key.name.clone(), key.key_id(), stamped));
+        Ok(line)
+    }
+
+    fn check_all<T>(
+        &self,
+        name: &str,
+        id: [u8; 4],
+        check: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<T, NoteError> {
+        let mut found = Err(NoteError::Unsigned(name.to_owned()));
+        let theirs = self.signatures.iter().filter(|(signer, i, _)| signer == name && *i == id);
+        for (_, _, signature) in theirs {
+            found = Ok(check(signature).ok_or_else(|| NoteError::BadSignature(name.to_owned()))?);
+        }
+        found
+    }
+}
+
+/// Signature lines, as they end a note and as a witness answers them.
+pub fn parse_signatures(lines: &str) -> Result<Vec<NoteSignature>, NoteError> {
+    let mut signatures = Vec::new();
+    for line in lines.split_terminator('\n') {
+        let malformed = NoteError::Malformed("signature line");
+        let line = line.strip_prefix(DASH).ok_or(malformed.clone())?;
+        let (name, encoded) = line.split_once(' ').ok_or(malformed)?;
+        let bytes = BASE64.decode(encoded).map_err(|_| NoteError::Malformed("signature base64"))?;
+        let (id, signature) =
+            bytes.split_first_chunk::<4>().ok_or(NoteError::Malformed("short signature"))?;
+        signatures.push((name.to_owned(), *id, signature.to_vec()));
+        if signatures.len() > SIGNATURES_MAX {
+            return Err(NoteError::Malformed("more than 256 signatures"));
+        }
+    }
+    Ok(signatures)
+}
+
+/// What a witness signs: the time and the whole text.
+fn cosigned_message(time: u64, text: &str) -> String {
+    format!("cosignature/v1\ntime {time}\n{text}")
+}
+
+fn signature_line(name: &str, id: &[u8; 4], signature: &[u8]) -> String {
+    format!("{DASH}{name} {}\n", BASE64.encode([id.as_slice(), signature].concat()))
 }
 
 /// The size and root of one log (C2SP `tlog-checkpoint`).

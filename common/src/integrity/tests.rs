@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// RFC 6962 §2.1, literally.
-fn reference_root(leaves: &[Hash]) -> Hash {
+pub(super) fn reference_root(leaves: &[Hash]) -> Hash {
     match leaves {
         [] => empty_root(),
         [leaf] => *leaf,
@@ -16,11 +16,11 @@ fn reference_root(leaves: &[Hash]) -> Hash {
     }
 }
 
-fn leaves(count: usize) -> Vec<Hash> {
+pub(super) fn leaves(count: usize) -> Vec<Hash> {
     (0..count).map(|i| leaf_hash(&i.to_be_bytes())).collect()
 }
 
-fn range(begin: u64, leaves: &[Hash]) -> CompactRange {
+pub(super) fn range(begin: u64, leaves: &[Hash]) -> CompactRange {
     let mut range = CompactRange::empty(begin);
     for leaf in leaves {
         range.append(*leaf);
