@@ -141,7 +141,8 @@ pub fn verify_subtree_consistency(
 fn check_subtree(start: u64, end: u64) -> Result<(), ProofError> {
     let aligned = end.checked_sub(start).filter(|rows| *rows > 0).is_some_and(|rows| {
         // The power of two that holds them may itself be beyond u64.
-        start == 0 || rows.checked_next_power_of_two().is_some_and(|ceil| start % ceil == 0)
+        start == 0
+            || rows.checked_next_power_of_two().is_some_and(|ceil| start.is_multiple_of(ceil))
     });
     if aligned { Ok(()) } else { Err(ProofError::Positions(format!("subtree [{start}, {end})"))) }
 }

@@ -28,9 +28,9 @@ fn small_trees_prove_every_leaf_and_every_growth() {
         let ((tiles, edge), root) = (tiles_of(&all), reference_root(&all));
         let n = size as u64;
         assert_eq!(edge.tree().unwrap(), range(0, &all));
-        for index in 0..size {
-            let proof = tiles.answer(Question::Inclusion(index as u64), n).unwrap();
-            verify_inclusion(&all[index], index as u64, n, &proof, &root).unwrap();
+        for (index, leaf) in (0..).zip(&all) {
+            let proof = tiles.answer(Question::Inclusion(index), n).unwrap();
+            verify_inclusion(leaf, index, n, &proof, &root).unwrap();
         }
         for old in 0..=size {
             let proof = tiles.answer(Question::Consistency(old as u64), n).unwrap();
