@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use sealcast_common::bucket::without_secret;
 use sealcast_common::serve::access::Peer;
 use sealcast_common::wire::{FlushResponse, IngestResponse};
 use serde_json::Value;
 
 use crate::args::{ConnectArgs, FlushWait};
-use crate::output::{Failure, concealed, failed};
+use crate::output::{Failure, failed};
 
 /// How often a request is repeated that the server asked to repeat, or that did not reach it.
 const ATTEMPTS: u32 = 30;
@@ -110,7 +111,7 @@ impl Client {
         let url = url::Url::parse(base).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         if url.is_none() {
             let hint = "expected a URL such as http://127.0.0.1:7070";
-            let base = concealed(base);
+            let base = without_secret(base);
             return Err(Failure::new(format!("server {base:?} is no http URL")).hint(hint));
         }
         let mut builder = reqwest::Client::builder().default_headers(authorization(connect)?);
@@ -143,7 +144,8 @@ impl Client {
         } else {
             "is it running? `sealcast dev` starts all roles on the default ports"
         };
-        Failure::new(format!("{} cannot be reached: {reason}", concealed(&self.base))).hint(hint)
+        Failure::new(format!("{} cannot be reached: {reason}", without_secret(&self.base)))
+            .hint(hint)
     }
 
     async fn answer(&self, response: reqwest::Response) -> Result<Answer, Failure> {

@@ -41,18 +41,6 @@ pub(crate) fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::new(error.to_string())
 }
 
-/// `text`; without the credentials if it is a URL that has some.
-pub(crate) fn concealed(text: &str) -> String {
-    match url::Url::parse(text) {
-        Ok(mut url) if url.password().is_some() || url.username() != "" => {
-            // Neither can fail on a URL that has them.
-            let _hidden = url.set_password(None).and_then(|()| url.set_username("hidden"));
-            url.to_string()
-        }
-        _ => text.to_owned(),
-    }
-}
-
 /// A line of a result.
 pub(crate) fn line(text: impl AsRef<str>) {
     let mut out = std::io::stdout().lock();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sealcast_common::bucket::without_secret;
 use sealcast_common::clock::{Micros, WallClock};
 use sealcast_common::serve::access::AccessConfig;
 use sealcast_common::serve::{CertificateText, Health, Tls, bind};
@@ -11,7 +12,7 @@ use super::certificate;
 use super::{Finding, Server, Subjects};
 use crate::args::ConnectArgs;
 use crate::client::{Answer, Client};
-use crate::output::{Failure, concealed};
+use crate::output::Failure;
 
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -78,7 +79,7 @@ async fn reachable(url: &str, access: &AccessConfig) -> Finding {
         token_file: access.peer_token_file.clone(),
         ca: access.peer_ca.clone(),
     };
-    let name = concealed(url);
+    let name = without_secret(url);
     match readiness(Client::open(url, &connect)).await {
         Readiness::Ready => Finding::ok("server", name, "reachable and ready"),
         Readiness::NotReady(why) => {

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use sealcast_common::bucket::Store;
 use sealcast_common::bucket::probe::{Fitness, probe};
+use sealcast_common::bucket::{Store, without_secret};
 use sealcast_common::clock::{Clock, Micros, OsRandom};
 
 use super::Finding;
-use crate::output::concealed;
 
 /// How long the store may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -24,7 +23,7 @@ pub(super) async fn examine(location: &str, clock: &dyn Clock) -> Vec<Finding> {
     let store = match Store::open(location) {
         Ok(store) => store,
         Err(error) => {
-            return vec![Finding::fail("store", concealed(location), error).advice(ADVICE)];
+            return vec![Finding::fail("store", without_secret(location), error).advice(ADVICE)];
         }
     };
     let began = clock.monotonic();
@@ -69,7 +68,7 @@ async fn time_of(location: &str, clock: &dyn Clock) -> Option<Finding> {
     let response = client.head(&url).send().await.ok()?;
     let date = response.headers().get("date")?.to_str().ok()?;
     let told = jiff::fmt::rfc2822::parse(date).ok()?.timestamp().as_microsecond();
-    let (told, now, url) = (Micros(told), clock.now(), concealed(&url));
+    let (told, now, url) = (Micros(told), clock.now(), without_secret(&url));
     let apart = told.millis_since(now).max(now.millis_since(told));
     Some(if apart <= DIFFERENCE_MS_MAX {
         Finding::ok("clock", url, format!("{apart} ms apart from the store's"))

@@ -11,13 +11,12 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args as _};
+use sealcast_common::bucket::without_secret;
 use sealcast_common::serve::access::{AccessArgs, AccessConfig};
 use sealcast_common::serve::with_suggestion;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
-
-use crate::output::concealed;
 
 pub(crate) use file::SettingsFile;
 
@@ -227,7 +226,7 @@ fn blamed(message: &str, table: &Table) -> Option<String> {
 /// A value as TOML; the credentials of a URL are not shown.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
-        Value::String(text) => Value::from(concealed(text)).to_string(),
+        Value::String(text) => Value::from(without_secret(text)).to_string(),
         Value::Array(values) => {
             let values: Vec<_> = values.iter().map(shown).collect();
             format!("[{}]", values.join(", "))

@@ -260,8 +260,8 @@ impl Store {
     }
 }
 
-/// `location` as it may be printed: who put a password into it did not mean the log to have it.
-fn without_secret(location: &str) -> String {
+/// `location`, or any URL, as it may be printed: who put a password into it did not mean the log to have it.
+pub fn without_secret(location: &str) -> String {
     let parts = location.split_once("://").and_then(|(scheme, rest)| {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);

@@ -18,12 +18,12 @@ mod tests;
 
 pub use merkle::{CompactRange, Hash, empty_root, leaf_hash, node_hash, range_digest};
 pub use note::{
-    Checkpoint, CosignerKey, Note, NoteError, NoteSignature, VerifyKey, parse_signatures,
+    Checkpoint, CosignerKey, NamedKey, Note, NoteError, NoteSignature, VerifyKey, parse_signatures,
 };
 pub use policy::{Distrust, KnownLog, Policy, PolicyError, Witness};
 pub use proof::{
-    ProofError, consistency_runs, inclusion_runs, verify_consistency, verify_inclusion,
-    verify_range, verify_subtree_consistency, verify_subtree_inclusion,
+    ProofError, consistency_runs, verify_consistency, verify_inclusion, verify_range,
+    verify_subtree_consistency, verify_subtree_inclusion,
 };
 pub use signer::{LocalSigner, Signer, SignerError, verify_detached};
 pub use tile::{

@@ -32,94 +32,58 @@ pub enum NoteError {
     BadSignature(String),
 }
 
-/// A public key with the name under which it signs (C2SP `vkey`).
+/// A public key with the name under which it signs (C2SP `vkey`). `KIND` is the signature type that
+/// its id is made with: a log's key is no witness's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VerifyKey {
+pub struct NamedKey<const KIND: u8> {
     /// The signer's name.
     pub name: String,
     /// Ed25519 public key.
     pub public_key: [u8; 32],
 }
 
-impl VerifyKey {
-    /// First four bytes of SHA-256(name ‖ 0x0A ‖ 0x01 ‖ key).
+/// A log's key.
+pub type VerifyKey = NamedKey<ED25519>;
+/// A witness's key (C2SP `tlog-cosignature`, Ed25519).
+pub type CosignerKey = NamedKey<COSIGNATURE>;
+
+impl<const KIND: u8> NamedKey<KIND> {
+    const MALFORMED: NoteError = NoteError::Malformed(match KIND {
+        ED25519 => "a log's key is name+hash+base64 of type 1 (Ed25519)",
+        _ => "a witness's key is name+hash+base64 of type 4 (cosignature)",
+    });
+
+    /// First four bytes of SHA-256(name ‖ 0x0A ‖ type ‖ key).
     pub fn key_id(&self) -> [u8; 4] {
-        key_id(&self.name, ED25519, &self.public_key)
+        let mut hasher = Sha256::new();
+        hasher.update(self.name.as_bytes());
+        hasher.update([b'\n', KIND]);
+        hasher.update(self.public_key);
+        let digest = hasher.finalize();
+        [digest[0], digest[1], digest[2], digest[3]]
     }
 
-    /// `name+hash+base64(0x01 ‖ key)`.
+    /// `name+hash+base64(type ‖ key)`.
     pub fn to_text(&self) -> String {
-        key_text(&self.name, ED25519, &self.public_key)
+        let mut key = vec![KIND];
+        key.extend(self.public_key);
+        let id = crate::fault::hex(&self.key_id());
+        format!("{}+{id}+{}", self.name, BASE64.encode(key))
     }
 
-    /// Parses the text form and checks its key id.
+    /// Parses the text form and checks its type and key id.
     pub fn parse(text: &str) -> Result<Self, NoteError> {
-        let (name, public_key) = parse_key(text, ED25519)?;
-        Ok(VerifyKey { name, public_key })
-    }
-}
-
-/// A witness's public key (C2SP `tlog-cosignature`, Ed25519).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CosignerKey {
-    /// The witness's name.
-    pub name: String,
-    /// Ed25519 public key.
-    pub public_key: [u8; 32],
-}
-
-impl CosignerKey {
-    /// First four bytes of SHA-256(name ‖ 0x0A ‖ 0x04 ‖ key).
-    pub fn key_id(&self) -> [u8; 4] {
-        key_id(&self.name, COSIGNATURE, &self.public_key)
-    }
-
-    /// `name+hash+base64(0x04 ‖ key)`.
-    pub fn to_text(&self) -> String {
-        key_text(&self.name, COSIGNATURE, &self.public_key)
-    }
-
-    /// Parses the text form and checks its key id.
-    pub fn parse(text: &str) -> Result<Self, NoteError> {
-        let (name, public_key) = parse_key(text, COSIGNATURE)?;
-        Ok(CosignerKey { name, public_key })
-    }
-}
-
-fn key_id(name: &str, kind: u8, public_key: &[u8; 32]) -> [u8; 4] {
-    let mut hasher = Sha256::new();
-    hasher.update(name.as_bytes());
-    hasher.update([b'\n', kind]);
-    hasher.update(public_key);
-    let digest = hasher.finalize();
-    [digest[0], digest[1], digest[2], digest[3]]
-}
-
-fn key_text(name: &str, kind: u8, public_key: &[u8; 32]) -> String {
-    let mut key = vec![kind];
-    key.extend(public_key);
-    let id = crate::fault::hex(&key_id(name, kind, public_key));
-    format!("{name}+{id}+{}", BASE64.encode(key))
-}
-
-fn parse_key(text: &str, kind: u8) -> Result<(String, [u8; 32]), NoteError> {
-    let malformed = match kind {
-        ED25519 => NoteError::Malformed("a log's key is name+hash+base64 of type 1 (Ed25519)"),
-        _ => NoteError::Malformed("a witness's key is name+hash+base64 of type 4 (cosignature)"),
-    };
-    let mut parts = text.trim().splitn(3, '+');
-    let (Some(name), Some(id), Some(key)) = (parts.next(), parts.next(), parts.next()) else {
-        return Err(malformed);
-    };
-    let key = BASE64.decode(key).map_err(|_| malformed.clone())?;
-    let Some((found, public)) = key.split_first() else { return Err(malformed) };
-    let public_key = <[u8; 32]>::try_from(public).map_err(|_| malformed.clone())?;
-    let named = !name.is_empty() && !name.chars().any(char::is_whitespace);
-    let its_id = crate::fault::hex(&key_id(name, kind, &public_key)) == id;
-    if *found == kind && named && its_id {
-        Ok((name.to_owned(), public_key))
-    } else {
-        Err(malformed)
+        let mut parts = text.trim().splitn(3, '+');
+        let (Some(name), Some(id), Some(key)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(Self::MALFORMED);
+        };
+        let key = BASE64.decode(key).map_err(|_| Self::MALFORMED)?;
+        let Some((kind, public)) = key.split_first() else { return Err(Self::MALFORMED) };
+        let public_key = <[u8; 32]>::try_from(public).map_err(|_| Self::MALFORMED)?;
+        let parsed = NamedKey { name: name.to_owned(), public_key };
+        let named = !name.is_empty() && !name.chars().any(char::is_whitespace);
+        let its_id = crate::fault::hex(&parsed.key_id()) == id;
+        if *kind == KIND && named && its_id { Ok(parsed) } else { Err(Self::MALFORMED) }
     }
 }
 

@@ -136,7 +136,9 @@ impl Policy {
                 self.groups.insert((*name).to_owned(), (wanted, members));
                 bounded(self.groups.len())
             }
-            ["quorum", _] if parsed.quorum => Err("a second quorum line".to_owned()),
+            ["quorum", _] if parsed.quorum => {
+                Err("found a second quorum line, expected one".to_owned())
+            }
             ["quorum", name] => {
                 parsed.quorum = true;
                 if *name != "none" {
@@ -156,11 +158,6 @@ impl Policy {
     /// Whether witnesses are wanted at all.
     pub fn wants_witnesses(&self) -> bool {
         self.quorum.is_some()
-    }
-
-    /// The key of the log with this origin.
-    pub fn log(&self, origin: &str) -> Option<&KnownLog> {
-        self.logs.iter().find(|log| log.key.name == origin)
     }
 
     /// The checkpoint in `note` is by a known log and cosigned as the quorum says. Answers the
@@ -220,7 +217,11 @@ struct Parsed {
 
 impl Parsed {
     fn key(&mut self, key: [u8; 32]) -> Result<(), String> {
-        if self.keys.insert(key) { Ok(()) } else { Err("this key was given before".to_owned()) }
+        if self.keys.insert(key) {
+            Ok(())
+        } else {
+            Err("found a key of a line before, expected another".to_owned())
+        }
     }
 
     fn define(&mut self, name: &str) -> Result<(), String> {

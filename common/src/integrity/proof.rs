@@ -12,8 +12,8 @@ pub enum ProofError {
     #[error("proof is about positions that cannot be: {0}")]
     Positions(String),
     /// More or fewer hashes than these positions need.
-    #[error("proof has the wrong number of hashes")]
-    Length,
+    #[error("proof has {0} hashes, more or fewer than these positions need")]
+    Length(usize),
     /// The hashes lead elsewhere.
     #[error("proof does not lead to the {0}")]
     Root(&'static str),
@@ -47,7 +47,7 @@ pub fn verify_subtree_inclusion(
     let mut hash = *leaf;
     for step in proof {
         if last == 0 {
-            return Err(ProofError::Length);
+            return Err(ProofError::Length(proof.len()));
         }
         if at & 1 == 1 || at == last {
             hash = node_hash(step, &hash);
@@ -64,7 +64,7 @@ pub fn verify_subtree_inclusion(
     match (last, hash == *root) {
         (0, true) => Ok(()),
         (0, false) => Err(ProofError::Root("root")),
-        _ => Err(ProofError::Length),
+        _ => Err(ProofError::Length(proof.len())),
     }
 }
 
@@ -81,7 +81,7 @@ pub fn verify_consistency(
     }
     if old.0 == 0 {
         return match (proof.is_empty(), *old.1 == empty_root()) {
-            (false, _) => Err(ProofError::Length),
+            (false, _) => Err(ProofError::Length(proof.len())),
             (_, false) => Err(ProofError::Root("old root")),
             // A tree of nothing has one root only.
             _ if new.0 == 0 && old.1 != new.1 => Err(ProofError::Root("new root")),
@@ -109,11 +109,12 @@ pub fn verify_subtree_consistency(
         (first, last, tail) = (first >> 1, last >> 1, tail >> 1);
     }
     let mut steps = proof.iter();
-    let seed = if first == last { node } else { steps.next().ok_or(ProofError::Length)? };
+    let seed =
+        if first == last { node } else { steps.next().ok_or(ProofError::Length(proof.len()))? };
     let (mut part, mut whole) = (*seed, *seed);
     for step in steps {
         if tail == 0 {
-            return Err(ProofError::Length);
+            return Err(ProofError::Length(proof.len()));
         }
         if last & 1 == 1 || last == tail {
             if first < last {
@@ -129,7 +130,7 @@ pub fn verify_subtree_consistency(
         (first, last, tail) = (first >> 1, last >> 1, tail >> 1);
     }
     if tail != 0 {
-        return Err(ProofError::Length);
+        return Err(ProofError::Length(proof.len()));
     }
     if part != *node {
         return Err(ProofError::Root("old root"));
@@ -162,7 +163,7 @@ pub fn verify_range(
     if range.end() > size {
         return Err(positions());
     }
-    let length = |_| ProofError::Length;
+    let length = |_| ProofError::Length(left.len() + right.len());
     let mut tree = CompactRange::from_nodes(0, range.begin(), left.to_vec()).map_err(length)?;
     let after = CompactRange::from_nodes(range.end(), size, right.to_vec()).map_err(length)?;
     tree.merge(range).and_then(|()| tree.merge(&after)).map_err(|_| positions())?;
@@ -173,7 +174,7 @@ pub fn verify_range(
 }
 
 /// The runs of leaves whose roots are the inclusion proof of `index`, in the proof's order.
-pub fn inclusion_runs(index: u64, size: u64) -> Vec<(u64, u64)> {
+pub(super) fn inclusion_runs(index: u64, size: u64) -> Vec<(u64, u64)> {
     let (mut begin, mut end, mut runs) = (0, size, Vec::new());
     while end - begin > 1 && (begin..end).contains(&index) {
         let middle = begin + split(end - begin);

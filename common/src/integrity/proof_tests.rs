@@ -65,7 +65,7 @@ proptest! {
         let mut rows = CompactRange::empty(low as u64);
         all[low..high].iter().for_each(|leaf| rows.append(*leaf));
         verify_range(&rows, &left, &right, (n, &root)).unwrap();
-        // One row fewer at either end is not the whole range.
+        // One row fewer is not the whole range.
         if low < high {
             let mut fewer = CompactRange::empty(low as u64);
             all[low..high - 1].iter().for_each(|leaf| fewer.append(*leaf));

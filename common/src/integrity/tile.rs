@@ -40,12 +40,6 @@ impl TileId {
         entries.saturating_sub(self.index.saturating_mul(TILE_WIDTH)).min(TILE_WIDTH)
     }
 
-    /// One past the last leaf below a full tile.
-    pub fn end(self) -> u64 {
-        let rows = 1u64.checked_shl((self.level + 1) * HEIGHT).unwrap_or(0);
-        self.index.saturating_add(1).saturating_mul(rows)
-    }
-
     /// `<L>/<N>[.p/<W>]`, behind `tile/`.
     pub fn path(self, width: u64) -> String {
         let partial = if width == TILE_WIDTH { String::new() } else { format!(".p/{width}") };

@@ -55,21 +55,30 @@ impl TlogProof {
     /// Parses the text form; verifies nothing.
     pub fn parse(text: &str) -> Result<Self, TlogProofError> {
         let bad = TlogProofError::Malformed;
-        let (head, checkpoint) = text.split_once("\n\n").ok_or(bad("no blank line"))?;
+        let (head, checkpoint) = text
+            .split_once("\n\n")
+            .ok_or(bad("no blank line, expected one before the checkpoint"))?;
         let mut lines = head.split('\n').peekable();
         if lines.next() != Some(HEADER) {
             return Err(bad("the first line is not c2sp.org/tlog-proof@v1"));
         }
         // Opaque and not authenticated: nothing is read from it.
         if let Some(extra) = lines.next_if(|line| line.starts_with("extra ")) {
-            BASE64.decode(&extra["extra ".len()..]).map_err(|_| bad("extra is not base64"))?;
+            BASE64
+                .decode(&extra["extra ".len()..])
+                .map_err(|_| bad("the extra line is not base64"))?;
         }
         let index = lines.next().and_then(|line| line.strip_prefix("index "));
         let index = index.filter(|text| *text == "0" || !text.starts_with(['0', '+']));
-        let index = index.and_then(|text| text.parse().ok()).ok_or(bad("no index line"))?;
-        let hashes = lines.map(parse_hash).collect::<Option<Vec<_>>>().ok_or(bad("a hash line"))?;
+        let index = index
+            .and_then(|text| text.parse().ok())
+            .ok_or(bad("no line `index N`, expected before the hashes"))?;
+        let hashes = lines
+            .map(parse_hash)
+            .collect::<Option<Vec<_>>>()
+            .ok_or(bad("a line before the checkpoint is not the base64 of 32 bytes"))?;
         if hashes.len() > PROOF_HASHES_MAX {
-            return Err(bad("more than 63 hashes"));
+            return Err(bad("more than 63 hashes, which no tree needs"));
         }
         Ok(TlogProof { index, hashes, checkpoint: checkpoint.to_owned() })
     }
@@ -92,7 +101,7 @@ impl TlogProof {
 }
 
 /// One base64 line of 32 bytes.
-pub(super) fn parse_hash(line: &str) -> Option<Hash> {
+fn parse_hash(line: &str) -> Option<Hash> {
     let bytes = BASE64.decode(line).ok()?;
     Hash::try_from(bytes).ok()
 }
