@@ -53,7 +53,7 @@ impl Bounds for Descriptor {
     }
 }
 
-/// Up to [`BLOCK_SEGMENTS`] segments of one shard and stream, one after the other.
+/// Up to `BLOCK_SEGMENTS` segments of one shard and stream, one after the other.
 #[derive(Clone, Debug)]
 pub struct Block {
     entries: Vec<Arc<SegmentEntry>>,
