@@ -83,18 +83,26 @@ pub fn verify_consistency(
 }
 
 /// The subtree `[start, end)` with root `node` is part of the tree of `tree.0` leaves and root
-/// `tree.1`.
+/// `tree.1`. A subtree of nothing is part of every tree that reaches so far: the draft asks for its
+/// own root only.
 pub fn verify_subtree_consistency(
     (start, end): (u64, u64),
     node: &Hash,
     tree: (u64, &Hash),
     proof: &[Hash],
 ) -> Result<(), ProofError> {
-    check_subtree(start, end)?;
     if end > tree.0 {
         let found = format!("[{start}, {end}) of {} leaves", tree.0);
         return Err(ProofError::Positions(found));
     }
+    if start == end {
+        return match (proof.is_empty(), *node == empty_root()) {
+            (true, true) => Ok(()),
+            (false, _) => Err(ProofError::Length(proof.len())),
+            _ => Err(ProofError::Root("old root")),
+        };
+    }
+    check_subtree(start, end)?;
     let (mut first, mut last, mut tail) = (start, end - 1, tree.0 - 1);
     while first != last && (last == tail || last & 1 == 1) {
         (first, last, tail) = (first >> 1, last >> 1, tail >> 1);
