@@ -30,7 +30,7 @@ Start here:
 Settings come from a TOML file (--config), below SEALCAST_* variables, below flags."
 )]
 pub(crate) struct Cli {
-    /// TOML file with sections [writer], [shipper], [replica], [access]
+    /// TOML file with sections [writer], [shipper], [replica], [witness], [access]
     #[arg(long, global = true, env = "SEALCAST_CONFIG", value_name = "FILE", help_heading = GLOBAL)]
     pub(crate) config: Option<PathBuf>,
     /// Log filter, for example `info` or `sealcast_writer=debug,warn`
@@ -62,6 +62,12 @@ pub(crate) enum Command {
     /// The replica: follows the store, verifies, answers SQL
     #[cfg(feature = "roles")]
     Replica(sealcast_replica::Args),
+    /// The witness: cosigns checkpoints of logs, so that they cannot show two histories
+    #[cfg(feature = "roles")]
+    Witness(sealcast_witness::Args),
+    /// The signer: the shards' keys in a process and a user of their own
+    #[cfg(feature = "roles")]
+    Signer(SignerArgs),
     /// Send log files to a writer: CloudTrail, NDJSON, JSON arrays, plain, gz or zst
     Import(ImportArgs),
     /// Ask a replica: one statement, or a prompt
@@ -72,6 +78,9 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Say what is in a segment, log, note or commit record
     Inspect(InspectArgs),
+    /// Show, make and take over signing keys and what they have signed
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// Make, list and revoke the tokens that servers accept
     #[command(subcommand)]
     Token(TokenCommand),
@@ -238,7 +247,11 @@ pub(crate) struct FlushArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit code 0: everything checked is ok. 1: tampered or corrupt; each finding names the check, the
-file and the byte. 2: something could not be checked, and nothing wrong was found in the rest.")]
+file and the byte. 2: something could not be checked, and nothing wrong was found in the rest.
+
+Without a policy the keys that a store names are taken as they are: a store that was forged as a
+whole, with keys of its own, passes. With one, the cluster log must be signed by the key that the
+policy names and cosigned as its quorum asks, and every shard must stand in it.")]
 pub(crate) struct VerifyArgs {
     /// A store (folder or URL), a writer's directory, a folder holding both, or one file
     #[arg(value_name = "DIR|URL|FILE")]
@@ -246,11 +259,21 @@ pub(crate) struct VerifyArgs {
     /// Print the report as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Whom to trust: a C2SP tlog-policy file with the cluster log's key, and witnesses
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Where to save what was found tampered with [default: sealcast-evidence-<time>]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) evidence: Option<PathBuf>,
+    /// Save nothing
+    #[arg(long, conflicts_with = "evidence")]
+    pub(crate) no_evidence: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// A .seg, .seg.zst, .wal or .note file, or a commit record
+    /// A .seg, .seg.zst, .wal or .note or .pack file, a commit record, a checkpoint object or a leaf of
+    /// the cluster log
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 }
@@ -315,6 +338,70 @@ pub(crate) struct ConnectArgs {
     /// Certificates (PEM) believed beside the system's
     #[arg(long, env = "SEALCAST_CA", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
+}
+
+#[cfg(feature = "roles")]
+#[derive(Debug, Args)]
+#[command(after_help = "\
+It signs only what continues what it has signed before, and refuses everything else with the reason:
+whoever takes over the writer cannot sign another history. Run it as a user of its own, in a group
+with the writer's user, and point the writer at it:
+  sealcast signer --dir /var/lib/sealcast-signer --socket /run/sealcast/signer.sock \\
+    --allow-uid \"$(id -u sealcast)\" --create prod/0000 --create prod/0001
+  sealcast writer --cluster prod --shards 2 --signer unix:/run/sealcast/signer.sock
+A log's name is <cluster>/<shard as four hex digits>. Never restore DIR from a backup that is older
+than the last signature.")]
+pub(crate) struct SignerArgs {
+    /// Socket to answer on (mode 0660)
+    #[arg(long, env = "SEALCAST_SIGNER_SOCKET", value_name = "PATH")]
+    pub(crate) socket: PathBuf,
+    /// Folder of the keys and of what they have signed (mode 0700)
+    #[arg(long, env = "SEALCAST_SIGNER_DIR", value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// User that may ask for signatures; may be repeated [default: the signer's own]
+    #[arg(long, value_name = "UID")]
+    pub(crate) allow_uid: Vec<u32>,
+    /// Make the key of this log unless there is one, and print its public half; may be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) create: Vec<String>,
+    /// Make a key for every log that an allowed user asks for
+    #[arg(long)]
+    pub(crate) new_keys: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// List a writer's public keys and what each has signed
+    Show {
+        /// The writer's data directory
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
+    /// Make a key: the secret half into a file of mode 0600, the public half on standard output
+    Generate {
+        /// The name in signatures: a log's origin, a witness's or a shipper's name
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// File of the secret half; must not exist [default: NAME.key, `_` for `/`]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Take the sealed data of a folder for what was signed: for a signer that remembers nothing
+    #[command(after_help = "\
+Verifies the shard first, shows size and root, then writes keys/<shard>.signed. Only for a folder
+that is the newest copy there is: of an upgrade, or after a lost file. A memory that exists is never
+replaced.")]
+    Adopt {
+        /// The writer's data directory; the writer must not run
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+        /// Only this shard [default: all that have no memory]
+        #[arg(long, value_name = "N")]
+        shard: Option<u16>,
+        /// Show, write nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

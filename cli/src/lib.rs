@@ -64,12 +64,17 @@ async fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Shipper(args) => commands::roles::shipper(&args, cli.config.as_deref()).await,
         #[cfg(feature = "roles")]
         Command::Replica(args) => commands::roles::replica(&args, cli.config.as_deref()).await,
+        #[cfg(feature = "roles")]
+        Command::Witness(args) => commands::roles::witness(&args, cli.config.as_deref()).await,
+        #[cfg(feature = "roles")]
+        Command::Signer(args) => commands::signer::run(args).await,
         Command::Import(args) => commands::import::run(args).await,
         Command::Sql(args) => commands::sql::run(args).await,
         Command::Flush(args) => commands::flush::run(args).await,
         Command::Verify(args) => commands::verify::run(args).await,
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Store(command) => commands::store::run(command).await,
+        Command::Keys(command) => commands::keys::run(&command),
         Command::Token(command) => commands::token::run(&command),
         #[cfg(feature = "roles")]
         Command::Config(command) => commands::config::run(&command, cli.config.as_deref()),

@@ -5,11 +5,14 @@
 //! lock                           one writer at a time
 //! keys/<shard>.key               32 secret bytes, hex, mode 0600
 //! keys/<shard>.pub               the public half, C2SP text    (writer → shipper)
+//! keys/<shard>.signed            what the key has signed last; absent with a signer elsewhere
 //! wal/<shard>/<start>.wal        the tail: nobody else reads it
 //! sealed/<shard>/<name>.seg      sealed segments               (writer → shipper)
 //! sealed/<shard>/<name>.note     the signed checkpoint at the segment's end
 //! shipped.json                   what is committed             (shipper → writer)
 //! ship.key                       the shipper's secret bytes, hex, mode 0600
+//! cluster/log.key, .pub, .signed the cluster log's key, and what it has signed last
+//! cluster/pending.json           the leaves that were to be signed last
 //! ```
 //! Shards are four hex digits, starts sixteen. Files ending in `.tmp` are leftovers of a crash.
 
@@ -55,6 +58,31 @@ impl DataDir {
         self.root.join("ship.key")
     }
 
+    /// `cluster`: key and memory of the cluster log's keeper.
+    pub fn cluster_dir(&self) -> PathBuf {
+        self.root.join("cluster")
+    }
+
+    /// `cluster/log.key`: 32 secret bytes, hex, mode 0600.
+    pub fn cluster_key_file(&self) -> PathBuf {
+        self.cluster_dir().join("log.key")
+    }
+
+    /// `cluster/log.pub`: the public half, C2SP text.
+    pub fn cluster_public_key_file(&self) -> PathBuf {
+        self.cluster_dir().join("log.pub")
+    }
+
+    /// `cluster/log.signed`: what the keeper has signed last.
+    pub fn cluster_signed_file(&self) -> PathBuf {
+        self.cluster_dir().join("log.signed")
+    }
+
+    /// `cluster/pending.json`: the leaves that it was to sign last.
+    pub fn cluster_pending_file(&self) -> PathBuf {
+        self.cluster_dir().join("pending.json")
+    }
+
     /// `shipped.json`.
     pub fn shipped_file(&self) -> PathBuf {
         self.root.join("shipped.json")
@@ -68,6 +96,11 @@ impl DataDir {
     /// `keys/<shard>.pub`.
     pub fn public_key_file(&self, shard: u16) -> PathBuf {
         self.root.join("keys").join(format!("{shard:04x}.pub"))
+    }
+
+    /// `keys/<shard>.signed`.
+    pub fn signed_file(&self, shard: u16) -> PathBuf {
+        self.root.join("keys").join(format!("{shard:04x}.signed"))
     }
 
     /// `wal/<shard>`.

@@ -12,6 +12,7 @@ pub mod catalog;
 pub mod cbor;
 pub mod checked;
 pub mod clock;
+pub mod cluster;
 pub mod durable;
 pub mod event;
 pub mod fault;

@@ -50,7 +50,7 @@ fn words(files: &[PathBuf], call: &str, skip: usize) -> BTreeSet<String> {
 fn every_problem_code_is_documented() {
     let document = std::fs::read_to_string(root().join("docs/http.md")).unwrap();
     let mut files = Vec::new();
-    for folder in ["common/src/serve", "writer/src", "shipper/src", "replica/src"] {
+    for folder in ["common/src/serve", "writer/src", "shipper/src", "replica/src", "witness/src"] {
         sources(&root().join(folder), &mut files);
     }
     files.retain(|file| !is_test(file));
@@ -72,7 +72,8 @@ fn every_problem_code_is_documented() {
 fn every_check_that_the_code_names_is_documented() {
     let document = document();
     let mut files = Vec::new();
-    for folder in ["common/src", "cli/src/verify", "writer/src", "shipper/src", "replica"] {
+    let roles = ["writer/src", "shipper/src", "replica", "witness/src"];
+    for folder in ["common/src", "cli/src/verify"].into_iter().chain(roles) {
         sources(&root().join(folder), &mut files);
     }
     files.retain(|file| !is_test(file));

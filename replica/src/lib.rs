@@ -207,6 +207,7 @@ pub async fn start_on(
     let node = Arc::new(Node {
         id,
         started_at: seams.clock.now(),
+        clock: Arc::clone(&seams.clock),
         gate: Gate::new(&config),
         queries: Arc::new(Queries::new(Arc::clone(&seams.clock), Arc::clone(&seams.random))),
         tasks: queries.clone(),

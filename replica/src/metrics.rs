@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sealcast_common::fault::Kind;
+
 use crate::queries::QueryState;
 
 /// A query began to run or to wait.
@@ -20,6 +22,26 @@ pub(crate) fn query_ended(state: QueryState, took: Duration, rows: u64) {
 /// A query got a problem document instead of an answer; `code` is one of those in docs/http.md.
 pub(crate) fn query_refused(code: &'static str) {
     metrics::counter!("sealcast_replica_query_refusals_total", "code" => code).increment(1);
+}
+
+/// Proofs were asked for; `outcome` is `given`, `refused`, `unavailable`, `corrupt` or `failed`.
+pub(crate) fn proofs(count: u64, outcome: &'static str) {
+    metrics::counter!("sealcast_replica_proofs_total", "outcome" => outcome).increment(count);
+}
+
+/// How a refusal of this kind is counted.
+pub(crate) fn outcome(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Invalid | Kind::Conflict => "refused",
+        Kind::Unavailable | Kind::Overloaded => "unavailable",
+        Kind::Corrupt => "corrupt",
+        Kind::Internal => "failed",
+    }
+}
+
+/// A request for proofs was answered, one way or another.
+pub(crate) fn proofs_took(took: Duration) {
+    metrics::histogram!("sealcast_replica_proof_seconds").record(took.as_secs_f64());
 }
 
 /// The client has the answer already.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use sealcast_common::integrity::Policy;
 use sealcast_common::limits::{COMMIT_ADDS_MAX, SNAPSHOT_EVERY};
 use sealcast_common::serve::access::{AccessArgs, AccessConfig};
 use sealcast_common::serve::{ConfigError, load_section};
@@ -16,6 +17,14 @@ pub enum Fencing {
     Cas,
     /// The operator guarantees it, on a store that cannot.
     External,
+}
+
+/// The word that no witness is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Unwitnessed {
+    /// None.
+    None,
 }
 
 /// Flags and environment: what is stated here wins over the file.
@@ -66,6 +75,21 @@ pub struct Args {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fencing: Option<Fencing>,
 
+    /// Milliseconds between two epochs of the cluster log [default: 10000]
+    #[arg(long, env = "SEALCAST_SHIPPER_CLUSTER_EVERY_MS", value_name = "MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_every_ms: Option<u64>,
+
+    /// Policy file: who must cosign the cluster log before it is published [default: none]
+    #[arg(long, env = "SEALCAST_SHIPPER_POLICY", value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PathBuf>,
+
+    /// `none` says that no witness is wanted; stands in /readyz [default: unstated]
+    #[arg(long, env = "SEALCAST_SHIPPER_WITNESS", value_name = "none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub witness: Option<Unwitnessed>,
+
     /// Ship what is sealed now, then exit
     #[arg(long)]
     #[serde(skip)]
@@ -99,6 +123,12 @@ pub struct Config {
     pub commit_adds: usize,
     /// Who guarantees one owner.
     pub fencing: Fencing,
+    /// Milliseconds between two epochs of the cluster log.
+    pub cluster_every_ms: u64,
+    /// Policy file (C2SP tlog-policy) with the witnesses of the cluster log.
+    pub policy: Option<PathBuf>,
+    /// Said on purpose: no witness.
+    pub witness: Option<Unwitnessed>,
     /// Ship what is sealed now, then end. A flag only.
     #[serde(skip)]
     pub once: bool,
@@ -119,6 +149,9 @@ impl Default for Config {
             snapshot_every: SNAPSHOT_EVERY,
             commit_adds: 128,
             fencing: Fencing::Cas,
+            cluster_every_ms: 10_000,
+            policy: None,
+            witness: None,
             once: false,
             access: AccessConfig::default(),
         }
@@ -133,6 +166,27 @@ impl Config {
         Ok(Config { once: args.once, access, ..config })
     }
 
+    /// The policy file, parsed. Off loopback somebody must have decided about witnesses.
+    pub(crate) fn witness_policy(&self) -> Result<Option<Policy>, ConfigError> {
+        let Some(path) = &self.policy else {
+            let exposed = !self.http.starts_with("127.") && !self.http.starts_with("[::1]");
+            if exposed && !self.http.starts_with("localhost") && self.witness.is_none() {
+                let hint = "name the witnesses in a file for policy, or say witness = \"none\"";
+                let found = format!("http is {}, and nobody witnesses the cluster log", self.http);
+                return Err(invalid(format!("{found}: {hint}")));
+            }
+            return Ok(None);
+        };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| invalid(format!("policy {}: {error}", path.display())))?;
+        let policy = Policy::parse(&text)
+            .map_err(|error| invalid(format!("policy {}: {error}", path.display())))?;
+        if self.witness.is_some() && policy.wants_witnesses() {
+            return Err(invalid("witness is none, and policy has a quorum: expected one".into()));
+        }
+        Ok(Some(policy))
+    }
+
     /// Whether every setting lies in its range.
     pub fn check(&self) -> Result<(), ConfigError> {
         let within = |name: &str, value: u64, least: u64, most: u64| {
@@ -143,6 +197,7 @@ impl Config {
         };
         within("scan_ms", self.scan_ms, 10, 3_600_000)?;
         within("snapshot_every", self.snapshot_every, 1, 1_000_000)?;
+        within("cluster_every_ms", self.cluster_every_ms, 0, 3_600_000)?;
         within("commit_adds", self.commit_adds as u64, 1, COMMIT_ADDS_MAX as u64)?;
         if let Some(every) = self.flush_every_ms {
             within("flush_every_ms", every, 100, 86_400_000)?;

@@ -15,7 +15,7 @@ use sealcast_common::integrity::{
     Checkpoint, CompactRange, Hash, Note, VerifyKey, file_hash, shard_origin,
 };
 use sealcast_common::limits::SEGMENT_BYTES_MAX;
-use sealcast_common::segment::{Expectation, Seal, SegmentName, compress, verify_segment};
+use sealcast_common::segment::{Expectation, Seal, SegmentName, compress, verify_segment_leaves};
 
 use crate::fault::{Fault, FaultKind};
 use crate::scan::Stamp;
@@ -49,6 +49,8 @@ pub(crate) struct Grounds {
 pub(crate) struct Judged {
     pub(crate) descriptor: Descriptor,
     pub(crate) object: Bytes,
+    /// Hashes of its leaves, in the order of their seqs.
+    pub(crate) leaves: Vec<Hash>,
     pub(crate) checkpoint: CheckpointEntry,
 }
 
@@ -70,7 +72,8 @@ impl Candidate {
         let corrupt = |file: &Path, finding| faulty(Fault::new(FaultKind::Corrupt, file, finding));
         let buffer =
             read_aligned(&self.file).map_err(|error| self.unreadable(&self.file, &error))?;
-        let seal = self.judge_bytes(buffer.clone()).map_err(|found| corrupt(&self.file, found))?;
+        let (seal, leaves) =
+            self.judge_bytes(buffer.clone()).map_err(|found| corrupt(&self.file, found))?;
         let note_file = self.note_file();
         let note = open_regular(&note_file, NOTE_BYTES_MAX)
             .and_then(std::io::read_to_string)
@@ -87,10 +90,10 @@ impl Candidate {
             note,
             key: self.key.to_text(),
         };
-        Ok(Judged { descriptor, object: object.into(), checkpoint })
+        Ok(Judged { descriptor, object: object.into(), leaves, checkpoint })
     }
 
-    fn judge_bytes(&self, buffer: Buffer) -> Result<Seal, Corruption> {
+    fn judge_bytes(&self, buffer: Buffer) -> Result<(Seal, Vec<Hash>), Corruption> {
         let expect = Expectation {
             file_hash: Some(self.name.hash.to_vec()),
             cluster: Some(self.cluster.clone()),
@@ -98,7 +101,7 @@ impl Candidate {
             range: Some((self.name.start, self.name.end())),
             ..Expectation::default()
         };
-        let (view, _rows) = verify_segment(buffer, &expect)?;
+        let (view, leaves) = verify_segment_leaves(buffer, &expect)?;
         let seal = view.seal();
         // A root of a given size stands for exactly one frontier: comparing roots is enough.
         let before =
@@ -107,7 +110,7 @@ impl Candidate {
             let (expected, found) = (hex(&self.root_before), hex(&before));
             return Err(Corruption::new("frontier", None, expected, found));
         }
-        Ok(Seal::clone(seal))
+        Ok((Seal::clone(seal), leaves))
     }
 
     fn judge_note(&self, text: &str, seal: &Seal) -> Result<(), Corruption> {

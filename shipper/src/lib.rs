@@ -8,8 +8,10 @@
 
 mod api;
 mod claim;
+mod cluster;
 mod commit;
 mod config;
+pub mod cosign;
 mod error;
 mod fault;
 mod identity;
@@ -24,6 +26,7 @@ mod run;
 mod scan;
 mod ship;
 mod status;
+mod tiles;
 mod upload;
 mod wait;
 mod witness;
@@ -45,6 +48,7 @@ use std::time::Duration;
 
 use sealcast_common::bucket::Store;
 use sealcast_common::clock::Clock;
+use sealcast_common::integrity::Policy;
 use sealcast_common::layout::DataDir;
 use sealcast_common::serve::{Health, serve};
 use tokio::sync::mpsc;
@@ -129,6 +133,7 @@ pub async fn start_with_store(
     stop: CancellationToken,
 ) -> Result<Handle, StartError> {
     config.check()?;
+    let policy = config.witness_policy()?;
     let writer = config.writer.as_deref().map(|url| WriterClient::new(url, config.access.peer()));
     let writer = writer.transpose();
     let writer = writer.map_err(|error| sealcast_common::serve::ConfigError::Invalid {
@@ -138,6 +143,9 @@ pub async fn start_with_store(
     let dir = DataDir::new(&config.dir);
     let lock = identity::lock(&dir, &*seams.files)?;
     let health = Health::starting();
+    if config.witness.is_some() {
+        health.note("witness", "none: a split view needs no more than our own keys");
+    }
     let bound = config.access.bind(&config.http, &seams, &health).await?;
     let http = bound.address;
     let board = Board::new(store.name());
@@ -157,7 +165,7 @@ pub async fn start_with_store(
     let (reasons, board_) = (health.clone(), board.clone());
     let opening =
         Opening { config, seams, dir, store, writer, health: reasons, board: board_, stop };
-    let role = Role { opening, board: board.clone(), orders: taken, tasks, closing };
+    let role = Role { opening, board: board.clone(), orders: taken, tasks, closing, policy };
     let task = tokio::spawn(async move {
         let ended = role.run().await;
         drop(lock);
@@ -174,11 +182,12 @@ struct Role {
     orders: mpsc::Receiver<Order>,
     tasks: TaskTracker,
     closing: CancellationToken,
+    policy: Option<Policy>,
 }
 
 impl Role {
     async fn run(self) -> Result<Ended, RunError> {
-        let Role { opening, board, orders, tasks, closing } = self;
+        let Role { opening, board, orders, tasks, closing, policy } = self;
         let (health, stop) = (opening.health.clone(), opening.stop.clone());
         let nudge = Nudge::new(opening.dir.sealed_root());
         if let (Some(writer), Some(every)) = (&opening.writer, opening.config.flush_every_ms) {
@@ -188,7 +197,8 @@ impl Role {
         let shipping = async {
             let Some(place) = opening.open().await? else { return Ok(Ended::Stopped) };
             board.identified(&place.node.node, &place.node.cluster);
-            let run = Run { place: Arc::new(place), board: board.clone(), orders, nudge };
+            let place = Arc::new(place);
+            let run = Run { place, board: board.clone(), orders, nudge, policy };
             run.run().await
         };
         let drained = async {

@@ -41,3 +41,9 @@ pub(crate) fn store_check(check: &'static str, verdict: Verdict) {
 pub(crate) fn failed(kind: &'static str) {
     counter!("sealcast_shipper_errors_total", "kind" => kind).increment(1);
 }
+
+/// The cluster log grew.
+pub(crate) fn cluster(size: u64, epoch: u64) {
+    gauge!("sealcast_shipper_cluster_size").set(size as f64);
+    gauge!("sealcast_shipper_cluster_epoch").set(epoch as f64);
+}

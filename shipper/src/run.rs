@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealcast_common::fault::Kind;
+use sealcast_common::integrity::Policy;
 use sealcast_common::serve::Problem;
 use tokio::sync::mpsc;
 
@@ -27,6 +28,8 @@ pub(crate) struct Run {
     pub(crate) board: Board,
     pub(crate) orders: mpsc::Receiver<Order>,
     pub(crate) nudge: Nudge,
+    /// Who must cosign the cluster log.
+    pub(crate) policy: Option<Policy>,
 }
 
 /// How a turn that failed is followed.
@@ -38,7 +41,8 @@ enum After {
 impl Run {
     /// Turns until stopped, fenced, or (with `once`) done.
     pub(crate) async fn run(mut self) -> Result<Ended, RunError> {
-        let mut shipper = Shipper::new(Arc::clone(&self.place), self.board.clone());
+        let mut shipper =
+            Shipper::new(Arc::clone(&self.place), self.board.clone(), self.policy.take());
         let mut backoff = Backoff::default();
         let mut claims_lost = 0;
         let mut waiting: Vec<Order> = Vec::new();
@@ -53,6 +57,7 @@ impl Run {
                     backoff.reset();
                     claims_lost = 0;
                     self.succeeded(&shipped, &mut waiting);
+                    shipper.keep(false).await;
                     if !self.place.config.once && !self.place.stop.is_cancelled() {
                         self.idle(&mut shipper, &mut waiting).await;
                     }
@@ -143,6 +148,13 @@ impl Run {
         tokio::pin!(scan);
         loop {
             let head_due = shipper.publisher.head_due(shipper.catalog.seq);
+            let epoch_due = shipper.keeper.due();
+            let epoch = async {
+                match epoch_due {
+                    Some(pause) => tokio::time::sleep(pause).await,
+                    None => std::future::pending().await,
+                }
+            };
             let head = async {
                 match head_due {
                     Some(pause) => tokio::time::sleep(pause).await,
@@ -157,6 +169,7 @@ impl Run {
                 }
                 () = self.nudge.nudged() => return,
                 () = &mut scan => return,
+                () = epoch => shipper.keep(false).await,
                 () = head => shipper.publisher.put_head(&shipper.catalog, false).await,
             }
         }
@@ -164,6 +177,7 @@ impl Run {
 
     /// A clean end leaves a snapshot behind, so that nobody needs to replay the log.
     async fn finish(&self, mut shipper: Shipper, shipped: Shipped) -> Result<Ended, RunError> {
+        shipper.keep(true).await;
         if shipper.owned {
             shipper.publisher.snapshot(&shipper.catalog, 1).await;
             shipper.publisher.put_head(&shipper.catalog, true).await;

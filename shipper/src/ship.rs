@@ -7,8 +7,9 @@ use std::time::Duration;
 use futures::{StreamExt as _, TryStreamExt as _};
 use sealcast_common::catalog::{Catalog, CommitKind, ShardCatalog};
 use sealcast_common::clock::Micros;
-use sealcast_common::integrity::empty_root;
+use sealcast_common::integrity::{Edge, Policy, empty_root};
 
+use crate::cluster::{KeepError, Keeper};
 use crate::commit::{Batch, Offer, Settled};
 use crate::error::ShipError;
 use crate::fault::Fault;
@@ -27,6 +28,8 @@ pub(crate) struct Shipper {
     pub(crate) place: Arc<Place>,
     pub(crate) board: Board,
     pub(crate) publisher: Publisher,
+    /// The cluster log, if it is ours to keep.
+    pub(crate) keeper: Keeper,
     /// The state after the last commit that is known to stand.
     pub(crate) catalog: Catalog,
     /// A record whose fate is not known yet. Nothing else is offered before it is.
@@ -37,13 +40,18 @@ pub(crate) struct Shipper {
     /// When the last commit was last seen in the store (monotonic).
     pub(crate) confirmed_at: Option<Duration>,
     faults: BTreeMap<u16, Fault>,
+    /// The edges of the shards' tiles, as the last uploads left them.
+    edges: BTreeMap<u16, Edge>,
+    /// The cluster log was kept without contradiction, as far as it was last tried.
+    kept: bool,
     done: Shipped,
 }
 
 impl Shipper {
-    pub(crate) fn new(place: Arc<Place>, board: Board) -> Self {
+    pub(crate) fn new(place: Arc<Place>, board: Board, policy: Option<Policy>) -> Self {
         Shipper {
             board,
+            keeper: Keeper::new(Arc::clone(&place), policy),
             publisher: Publisher::new(Arc::clone(&place)),
             catalog: place.empty_catalog(),
             place,
@@ -53,6 +61,8 @@ impl Shipper {
             owned: false,
             confirmed_at: None,
             faults: BTreeMap::new(),
+            edges: BTreeMap::new(),
+            kept: true,
             done: Shipped::default(),
         }
     }
@@ -112,6 +122,31 @@ impl Shipper {
             return Err(ShipError::Fenced { seq, epoch, by: theirs });
         }
         Err(ShipError::Split { seq, epoch, found: theirs })
+    }
+
+    /// The cluster log's turn: whatever happens to it, rows are shipped.
+    pub(crate) async fn keep(&mut self, now: bool) {
+        let health = &self.place.health;
+        match self.keeper.turn(&self.catalog, now).await {
+            Ok(()) => {
+                health.clear("cluster");
+                self.kept = true;
+            }
+            Err(KeepError::Contradiction(finding)) => {
+                // Told once: the turn comes again every few seconds.
+                if std::mem::take(&mut self.kept) {
+                    let check = finding.check;
+                    tracing::error!(check, %finding, "cluster log contradicted: no epoch is signed");
+                }
+                crate::metrics::failed("cluster_contradiction");
+                health.not_ready("cluster", finding.to_string());
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cluster epoch not published");
+                crate::metrics::failed("cluster");
+                health.note("cluster", error.to_string());
+            }
+        }
     }
 
     /// After a failed turn: what is sealed meanwhile still counts as lag.
@@ -233,6 +268,7 @@ impl Shipper {
         for (uploaded, later) in uploads {
             self.note_fault(uploaded.shard, uploaded.fault.or(later));
             batch.adds.extend(uploaded.adds);
+            self.edges.extend(uploaded.edge.map(|edge| (uploaded.shard, edge)));
             batch.checkpoints.extend(uploaded.checkpoint.map(|entry| (uploaded.shard, entry)));
         }
         Ok(batch)
@@ -247,6 +283,8 @@ impl Shipper {
             names: plan.ready.iter().take(share).cloned().collect(),
             root_before: last.map_or_else(empty_root, |segment| segment.root_after),
             known_key: checkpoint.map(|entry| entry.key.clone()),
+            shipped: shipped.cloned(),
+            edge: self.edges.get(&shard).cloned(),
             fault: self.faults.get(&shard).cloned(),
         }
     }

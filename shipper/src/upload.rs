@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sealcast_common::bucket::{Created, Store, StoreError};
-use sealcast_common::catalog::{CheckpointEntry, Descriptor};
+use sealcast_common::bucket::{Created, Store, StoreError, put_checkpoint, put_leaves};
+use sealcast_common::catalog::{CheckpointEntry, Descriptor, ShardCatalog};
 use sealcast_common::fault::Corruption;
-use sealcast_common::integrity::{Hash, VerifyKey, file_hash, shard_origin};
+use sealcast_common::integrity::{Edge, Hash, VerifyKey, file_hash, shard_origin};
 use sealcast_common::limits::SINGLE_PUT_BYTES_MAX;
 use sealcast_common::segment::{SegmentName, decompress};
 
@@ -15,6 +15,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::judge::{Candidate, Judged};
 use crate::place::{Place, blocking};
 use crate::scan::segment_file;
+use crate::tiles::edge_at;
 
 /// Contiguous segments of one shard that are not committed yet.
 #[derive(Debug)]
@@ -25,6 +26,10 @@ pub(crate) struct Work {
     pub(crate) root_before: Hash,
     /// The key under which the shard was committed before.
     pub(crate) known_key: Option<String>,
+    /// What is committed of it.
+    pub(crate) shipped: Option<Arc<ShardCatalog>>,
+    /// The edge of its tiles, as the last upload left it.
+    pub(crate) edge: Option<Edge>,
     /// What the last attempt found.
     pub(crate) fault: Option<Fault>,
 }
@@ -35,18 +40,23 @@ pub(crate) struct Uploaded {
     pub(crate) shard: u16,
     pub(crate) adds: Vec<Descriptor>,
     pub(crate) checkpoint: Option<CheckpointEntry>,
+    /// The edge of the shard's tiles after them.
+    pub(crate) edge: Option<Edge>,
     /// Why the rest does not.
     pub(crate) fault: Option<Fault>,
 }
 
 /// S4 for one shard, in order, up to the first segment that fails.
 pub(crate) async fn upload(place: Arc<Place>, work: Work) -> Result<Uploaded, ShipError> {
-    let mut done = Uploaded { shard: work.shard, adds: Vec::new(), checkpoint: None, fault: None };
+    let mut done =
+        Uploaded { shard: work.shard, adds: Vec::new(), checkpoint: None, edge: None, fault: None };
     let key = match shard_key(&place, &work).await {
         Ok(key) => key,
         Err(fault) => return Ok(Uploaded { fault: Some(fault), ..done }),
     };
     let mut root_before = work.root_before;
+    let mut edge = edge_at(&place, work.shard, work.shipped.as_deref(), work.edge).await?;
+    let mut fault = None;
     for name in work.names {
         let candidate = Candidate {
             shard: work.shard,
@@ -62,20 +72,31 @@ pub(crate) async fn upload(place: Arc<Place>, work: Work) -> Result<Uploaded, Sh
             }
             _ => judge(candidate).await,
         };
-        let judged = match judged {
+        let mut judged = match judged {
             Ok(judged) => judged,
-            Err(fault) => return Ok(Uploaded { fault: Some(fault), ..done }),
+            Err(found) => {
+                fault = Some(found);
+                break;
+            }
         };
         root_before = judged.descriptor.root_after;
         done.checkpoint = Some(judged.checkpoint.clone());
+        let segment = judged.descriptor.clone();
+        let leaves = std::mem::take(&mut judged.leaves);
+        // One after the other: a store that refuses the segment is asked for no more.
         let descriptor = put(&place.store, judged).await?;
+        put_leaves(&place.store, &segment, &leaves, &mut edge).await?;
         crate::metrics::uploaded(descriptor.object_bytes);
         done.adds.push(descriptor);
         if place.stop.is_cancelled() {
             break;
         }
     }
-    Ok(done)
+    // Before the commit that names it: every committed size has its tiles.
+    if let Some(checkpoint) = &done.checkpoint {
+        put_checkpoint(&place.store, work.shard, checkpoint.clone(), &edge).await?;
+    }
+    Ok(Uploaded { edge: Some(edge), fault, ..done })
 }
 
 /// Bytes that break the judge are as bad as those that fail it: the other shards go on.

@@ -18,11 +18,24 @@ fn flip(path: &Path, at: impl Fn(usize) -> usize) -> usize {
     at
 }
 
+/// The verdict; of every damaged file the evidence is kept as it is.
 async fn verify(target: &Path) -> (Option<i32>, Value) {
-    let target = target.display().to_string();
-    let verified = run(&sealcast("sealcast"), &["verify", &target, "--json"]).await;
-    let text = String::from_utf8_lossy(&verified.stdout);
-    (verified.status.code(), serde_json::from_str(&text).unwrap())
+    let (dir, target) = (tempfile::tempdir().unwrap(), target.display().to_string());
+    let folder = dir.path().join("evidence");
+    let args = ["verify", &target, "--json", "--evidence", &folder.display().to_string()];
+    let verified = run(&sealcast("sealcast"), &args).await;
+    let report: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    assert_eq!(folder.join("report.json").exists(), report["verdict"] == "tampered");
+    for found in report["findings"].as_array().unwrap() {
+        let object = found["object"].as_str().unwrap();
+        let name = object.strip_prefix(&format!("{target}/")).unwrap_or(object);
+        let original = Path::new(&target).join(name);
+        if original.is_file() {
+            let kept = std::fs::read(folder.join("objects").join(name)).unwrap();
+            assert_eq!(kept, std::fs::read(original).unwrap(), "{object}");
+        }
+    }
+    (verified.status.code(), report)
 }
 
 /// The only finding: check, object, offset.

@@ -21,4 +21,6 @@ mod outage;
 mod path;
 mod prefixes;
 mod s3;
+mod signer;
 mod tls;
+mod witness;

@@ -19,13 +19,13 @@ const PARALLEL: usize = 4;
 /// Files that no check of `sealcast verify` covers, and why that is right.
 fn is_exempt(class: &str) -> bool {
     // Empty lock files, and secret keys, which an auditor must not have to read.
-    matches!(class, "lock" | "ship.lock" | "key" | "ship.key")
+    matches!(class, "lock" | "ship.lock" | "key" | "ship.key" | "log.key")
 }
 
 /// Derived from the log, which is verified: its owner says that it is damaged, and may write it
 /// anew. Of everything else the damage must still be there to be seen.
 fn is_derived(class: &str) -> bool {
-    matches!(class, "head" | "shipped.json" | "leaf")
+    matches!(class, "head" | "shipped.json" | "leaf" | "ckpt" | "log.pub")
 }
 
 /// The class of a file: what comes after its number, hash or range; else the folder that numbers

@@ -1,6 +1,7 @@
 //! The writer's settings: flags and environment, and what they mean with defaults and bounds.
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use sealcast_common::catalog::names::is_stream_name;
 use sealcast_common::limits::{
@@ -28,6 +29,46 @@ impl Fsync {
         match self {
             Fsync::Always => "always",
             Fsync::Os => "os",
+        }
+    }
+}
+
+/// Who signs the shards' checkpoints.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum SignerAt {
+    /// This process, with the keys in the data directory.
+    #[default]
+    Local,
+    /// `sealcast signer` behind this socket.
+    Unix(PathBuf),
+}
+
+impl FromStr for SignerAt {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("unix:") {
+            Some(path) if !path.is_empty() => Ok(SignerAt::Unix(path.into())),
+            None if text == "local" => Ok(SignerAt::Local),
+            _ => Err(format!("signer is {text:?}, expected local or unix:PATH")),
+        }
+    }
+}
+
+impl TryFrom<String> for SignerAt {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<SignerAt> for String {
+    fn from(signer: SignerAt) -> String {
+        match signer {
+            SignerAt::Local => "local".to_owned(),
+            SignerAt::Unix(path) => format!("unix:{}", path.display()),
         }
     }
 }
@@ -72,6 +113,10 @@ pub struct Args {
     #[arg(long, env = "SEALCAST_WRITER_FSYNC", value_enum)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fsync: Option<Fsync>,
+    /// Who signs: `local`, or `unix:PATH`, the socket of `sealcast signer` [default: local]
+    #[arg(long, env = "SEALCAST_WRITER_SIGNER", value_name = "SIGNER")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signer: Option<SignerAt>,
     /// Extra wait for more requests before a sync, milliseconds [default: 0]
     #[arg(long, env = "SEALCAST_WRITER_GROUP_WAIT_MS", value_name = "MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,6 +185,8 @@ pub struct Config {
     pub seal_age_ms: u64,
     /// When appended bytes are synced.
     pub fsync: Fsync,
+    /// Who signs.
+    pub signer: SignerAt,
     /// Extra wait for more requests before a sync, milliseconds. 0, because whatever arrives while
     /// one sync runs shares the next one anyway: waiting helps only disks whose syncs are rationed.
     pub group_wait_ms: u64,
@@ -178,6 +225,7 @@ impl Default for Config {
             seal_bytes: TAIL_BYTES_MAX,
             seal_age_ms: TAIL_AGE_MS_MAX,
             fsync: Fsync::Always,
+            signer: SignerAt::Local,
             group_wait_ms: 0,
             group_bytes: 1024 * 1024,
             future_ms: FUTURE_MICROS_MAX.unsigned_abs() / 1_000,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sealcast_common::clock::Clock;
 use sealcast_common::durable::Durable;
-use sealcast_common::integrity::{LocalSigner, Signer as _, VerifyKey, log_id, shard_origin};
+use sealcast_common::integrity::{LogSigner, VerifyKey, log_id, shard_origin};
 use sealcast_common::layout::DataDir;
 
 use crate::config::Fsync;
@@ -18,7 +18,7 @@ pub(crate) struct ShardContext {
     pub(crate) origin: String,
     pub(crate) log_id: [u8; 16],
     pub(crate) dir: DataDir,
-    pub(crate) signer: LocalSigner,
+    pub(crate) signer: Arc<dyn LogSigner>,
     pub(crate) fsync: Fsync,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) files: Arc<dyn Durable>,
@@ -30,7 +30,7 @@ impl ShardContext {
         cluster: &str,
         shard: u16,
         dir: DataDir,
-        signer: LocalSigner,
+        signer: Arc<dyn LogSigner>,
         fsync: Fsync,
         seams: &crate::Seams,
     ) -> Self {
@@ -50,6 +50,6 @@ impl ShardContext {
 
     /// The key under which the shard's checkpoints verify.
     pub(crate) fn verify_key(&self) -> VerifyKey {
-        VerifyKey { name: self.origin.clone(), public_key: self.signer.public_key() }
+        self.signer.key()
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use sealcast_common::fault::Corruption;
+use sealcast_common::integrity::SignerError;
 use sealcast_common::limits::{REOPEN_MS_LEAST, REOPEN_MS_MAX};
 use tokio::task::JoinError;
 
@@ -17,7 +18,7 @@ pub(crate) enum FaultKind {
     DiskFull,
     /// A write or a sync failed: the log is opened again, and read as it is on disk.
     Suspended,
-    /// Seals fail, and the tail has reached its hard bound.
+    /// Seals fail, and the tail has reached its hard bound; or the signer does not answer.
     Overdue,
     /// What was acknowledged is not there, or a thread broke off: a restart must look.
     Poisoned,
@@ -46,7 +47,9 @@ impl FaultKind {
             FaultKind::Suspended => {
                 "look at the disk: the log is read again and writes come back by themselves"
             }
-            FaultKind::Overdue => "look at the disk: segments cannot be sealed, see the log",
+            FaultKind::Overdue => {
+                "look at the disk and the signer: segments cannot be sealed, see the log"
+            }
             FaultKind::Poisoned => {
                 "nothing acknowledged is cut: find the cause in the log, then restart the writer"
             }
@@ -80,10 +83,12 @@ impl Fault {
     pub(crate) fn of_seal(error: &SealError) -> Self {
         let kind = match error {
             SealError::Io { source, .. } => kind_of(source),
-            SealError::Sign(_) | SealError::Corrupt(_) => FaultKind::Poisoned,
+            SealError::Sign(error) => kind_of_signer(error, FaultKind::Poisoned),
+            SealError::Corrupt(_) => FaultKind::Poisoned,
         };
         let corruption = match error {
             SealError::Corrupt(corruption) => Some(Box::new(corruption.clone())),
+            SealError::Sign(SignerError::Memory(corruption)) => Some(corruption.clone()),
             _ => None,
         };
         Fault { kind, cause: error.to_string(), corruption }
@@ -97,7 +102,11 @@ impl Fault {
                 fault if fault.kind == FaultKind::Poisoned => Fault { kind: found, ..fault },
                 fault => fault,
             },
-            RecoveryError::Corrupt(corruption) => Fault {
+            RecoveryError::Signer(signer) => {
+                Fault::new(kind_of_signer(signer, found), error.to_string())
+            }
+            RecoveryError::Corrupt(corruption)
+            | RecoveryError::Signed { finding: corruption, .. } => Fault {
                 kind: found,
                 cause: error.to_string(),
                 corruption: Some(Box::new(corruption.clone())),
@@ -126,6 +135,15 @@ fn kind_of(error: &io::Error) -> FaultKind {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FaultKind::DiskFull,
         _ => FaultKind::Suspended,
+    }
+}
+
+/// A signer that cannot be reached comes back; one that refuses has seen something.
+fn kind_of_signer(error: &SignerError, refused: FaultKind) -> FaultKind {
+    match error {
+        SignerError::Unavailable(_) => FaultKind::Overdue,
+        SignerError::File { kind, .. } => kind_of(&io::Error::from(*kind)),
+        SignerError::Key(_) | SignerError::Refused(_) | SignerError::Memory(_) => refused,
     }
 }
 

@@ -1,36 +1,33 @@
-//! The shards' signing keys: 32 secret bytes in a file of mode 0600, made once.
+//! The shards' signers: a key in this process, made once, or a process of its own; and the public
+//! half beside the data.
 
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
-use sealcast_common::clock::Random;
-use sealcast_common::durable::{Durable, replace_secret};
-use sealcast_common::fault::{hex, unhex};
-use sealcast_common::integrity::{LocalSigner, Signer as _, VerifyKey};
+use sealcast_common::durable::Durable;
+use sealcast_common::integrity::{
+    LogSigner, RememberingSigner, RemoteSigner, SeedError, SignerError, VerifyKey,
+    load_or_make_seed, load_seed,
+};
+use sealcast_common::layout::DataDir;
+
+use crate::Seams;
+use crate::config::SignerAt;
 
 /// Why a shard has no usable key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// Data is there, its key is not: a new key could not continue the log.
-    #[error("key file {file} is missing, although the shard holds data")]
-    Missing {
-        /// Its path.
-        file: String,
-    },
-    /// Others could sign in the writer's name.
-    #[error("key file {file} has mode {mode:o}, expected 600")]
-    Mode {
-        /// Its path.
-        file: String,
-        /// Its permission bits.
-        mode: u32,
-    },
-    /// Not a key.
-    #[error("key file {file} holds other text than 64 hex digits")]
-    Malformed {
-        /// Its path.
-        file: String,
+    /// Its file.
+    #[error(transparent)]
+    Seed(#[from] SeedError),
+    /// The signer elsewhere does not say which key it has.
+    #[error("the key of {origin} is not known: {source}")]
+    Signer {
+        /// The shard's log.
+        origin: String,
+        /// What it said.
+        source: SignerError,
     },
     /// Whoever holds the published key could not verify what this key signs.
     #[error(
@@ -45,7 +42,7 @@ pub enum KeyError {
         expected: String,
     },
     /// The file system refused.
-    #[error("key file {file} cannot be read or made: {source}")]
+    #[error("public key file {file} cannot be read or made: {source}")]
     Io {
         /// Its path.
         file: String,
@@ -54,34 +51,30 @@ pub enum KeyError {
     },
 }
 
-/// The signer `name` from `path`. `fresh` allows a missing key to be made.
-pub(crate) fn load_or_make(
-    path: &Path,
-    name: &str,
+/// The signer of `shard`, whose log is `origin`. `fresh` allows a missing key to be made here; a
+/// signer elsewhere decides for itself.
+pub(crate) fn open_signer(
+    at: &SignerAt,
+    dir: &DataDir,
+    (shard, origin): (u16, &str),
     fresh: bool,
-    files: &dyn Durable,
-    random: &dyn Random,
-) -> Result<LocalSigner, KeyError> {
-    let file = path.display().to_string();
-    let failed = |source: io::Error| KeyError::Io { file: file.clone(), source };
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound && fresh => {
-            let text = hex(&random.bytes32());
-            replace_secret(files, path, text.as_bytes()).map_err(failed)?;
-            text
+    seams: &Seams,
+) -> Result<Arc<dyn LogSigner>, KeyError> {
+    match at {
+        SignerAt::Local => {
+            let path = dir.key_file(shard);
+            let seed = match fresh {
+                true => load_or_make_seed(&path, &*seams.files, &*seams.random)?,
+                false => load_seed(&path)?,
+            };
+            let (state, files) = (dir.signed_file(shard), Arc::clone(&seams.files));
+            Ok(Arc::new(RememberingSigner::new(origin, &seed, state, files)))
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(KeyError::Missing { file });
-        }
-        Err(error) => return Err(failed(error)),
-    };
-    let mode = std::fs::metadata(path).map_err(failed)?.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(KeyError::Mode { file, mode });
+        SignerAt::Unix(socket) => match RemoteSigner::connect(socket, origin) {
+            Ok(signer) => Ok(Arc::new(signer)),
+            Err(source) => Err(KeyError::Signer { origin: origin.to_owned(), source }),
+        },
     }
-    let seed = unhex::<32>(text.trim()).ok_or(KeyError::Malformed { file })?;
-    Ok(LocalSigner::from_seed(name, &seed))
 }
 
 /// Puts the public half beside the key, for shippers and auditors; a published key never changes.
@@ -89,13 +82,12 @@ pub(crate) fn load_or_make(
 /// is replaced.
 pub(crate) fn publish(
     path: &Path,
-    signer: &LocalSigner,
+    key: &VerifyKey,
     fresh: bool,
     files: &dyn Durable,
 ) -> Result<(), KeyError> {
     let file = path.display().to_string();
     let failed = |source: io::Error| KeyError::Io { file: file.clone(), source };
-    let key = VerifyKey { name: signer.name().to_owned(), public_key: signer.public_key() };
     let expected = key.to_text();
     match std::fs::read_to_string(path) {
         Ok(found) if found.trim() == expected => Ok(()),

@@ -1,8 +1,8 @@
 //! The writer: takes events by HTTP, makes them durable, seals them into segments.
 //!
 //! The path of an event: `api::ingest` → `router` → `shard` (through `handle`) → `stage` → `tail`
-//! → `sealer`. Beside it: `window` (retries store nothing twice), `recovery` and `sealed` (what a
-//! start makes of the disk), `node` and `keys` (the data directory). The writer never uploads,
+//! → `sealer`. Beside it: `window` (retries store nothing twice), `recovery`, `sealed` and `signed` (what
+//! a start makes of the disk), `node` and `keys` (the data directory). The writer never uploads,
 //! never queries, and lets nobody read its tail.
 
 mod api;
@@ -20,6 +20,7 @@ mod router;
 mod sealed;
 mod sealer;
 mod shard;
+mod signed;
 mod stage;
 mod start;
 mod tail;
@@ -29,10 +30,11 @@ mod window;
 mod tests;
 
 pub use api::openapi;
-pub use config::{Args, Config, Fsync, SettingError};
+pub use config::{Args, Config, Fsync, SettingError, SignerAt};
 pub use keys::KeyError;
 pub use node::NodeError;
 pub use recovery::RecoveryError;
 pub use sealcast_common::seams::Seams;
 pub use sealer::SealError;
+pub use signed::Discord;
 pub use start::{Ended, Handle, RunError, StartError, start};

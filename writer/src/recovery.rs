@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use sealcast_common::clock::Micros;
 use sealcast_common::event::{decode_full, leaf_of};
 use sealcast_common::fault::Corruption;
-use sealcast_common::integrity::{Checkpoint, CompactRange, Hash};
+use sealcast_common::integrity::{Checkpoint, CompactRange, Hash, SignerError};
 use sealcast_common::layout::parse_wal_name;
 use sealcast_common::segment::{RequestEntry, Row};
 use sealcast_common::wal::{self, HEADER_BYTES, WalScan};
@@ -19,6 +19,7 @@ use crate::context::ShardContext;
 use crate::disk::{files_in, remove_leftovers};
 use crate::sealed::{SealedChain, check_root};
 use crate::sealer::SealError;
+use crate::signed::{Discord, Signed};
 use crate::tail::{Acknowledged, ActiveTail, ClosedTail, TailContents};
 use crate::window::Window;
 
@@ -34,6 +35,17 @@ pub enum RecoveryError {
         /// Its path.
         file: String,
     },
+    /// The folder is another copy than the one that was signed; nothing was changed.
+    #[error("{finding}")]
+    Signed {
+        /// What was compared.
+        finding: Corruption,
+        /// In which way they differ.
+        discord: Discord,
+    },
+    /// What was signed is not known.
+    #[error("what was signed is not known: {0}")]
+    Signer(#[from] SignerError),
     /// A log that was being sealed cannot be sealed now.
     #[error("log cannot be sealed: {0}")]
     Seal(#[from] SealError),
@@ -97,9 +109,12 @@ pub(crate) fn recover(ctx: &ShardContext, fresh: bool) -> Result<Recovered, Reco
     }
     let chain = SealedChain::read(ctx)?;
     let logs = read_logs(ctx)?;
+    let signed = Signed::read(ctx)?;
     if fresh {
+        signed.is_reached(0)?;
         return start_fresh(ctx, &chain, &logs);
     }
+    signed.covers(&chain)?;
     logs.iter().try_for_each(|log| check_header(ctx, log))?;
     let now = ctx.clock.now();
     let mut window = Window::default();
@@ -116,6 +131,7 @@ pub(crate) fn recover(ctx: &ShardContext, fresh: bool) -> Result<Recovered, Reco
         let last = i + 1 == count;
         let replayed = replay(ctx, &log, &tree, latest, last)?;
         check_unpublished(&chain, &tree, &replayed.leaves)?;
+        signed.is_continued(&tree, &replayed.leaves)?;
         let (frontier, before) = (tree.clone(), latest);
         tree.merge(&replayed.contents.range)?;
         latest = replayed.contents.rows.last().map_or(latest, |row| row.ingested_at);
@@ -131,6 +147,7 @@ pub(crate) fn recover(ctx: &ShardContext, fresh: bool) -> Result<Recovered, Reco
         let missing = Corruption::new("wal_missing", None, expected, "no such file");
         return Err(missing.in_object(ctx.dir.wal_dir(ctx.shard).display().to_string()).into());
     };
+    signed.is_reached(tree.end())?;
     check_signed(&chain, tree.end())?;
     // Everything has been judged. Only now is anything changed or signed.
     for log in covered {

@@ -5,7 +5,7 @@ use std::io;
 use arrow_buffer::Buffer;
 use sealcast_common::durable::temporary_name;
 use sealcast_common::fault::Corruption;
-use sealcast_common::integrity::{Checkpoint, Note, SignerError, file_hash};
+use sealcast_common::integrity::{Growth, Hash, SignerError, file_hash};
 use sealcast_common::segment::{
     Expectation, Row, SealRequest, SegmentName, encode_rows, verify_segment, verify_segment_at_once,
 };
@@ -77,12 +77,12 @@ pub(crate) fn seal_rows(
     });
     written.map_err(failed)?;
     let named = |corruption: Corruption| corruption.in_object(temporary.display().to_string());
-    let checkpoint = judged.map_err(named)?;
+    let root = judged.map_err(named)?;
     if !holds(&temporary, &bytes).map_err(failed)? {
         let found = read_aligned(&temporary).map_err(failed)?;
         return Err(named(changed(found, &hash, request, ctx)).into());
     }
-    let note = Note::sign(checkpoint.to_text(), &ctx.signer)?;
+    let note = ctx.signer.sign_growth(&Growth::new(&request.range, root))?;
     let note_path = ctx.dir.sealed_dir(ctx.shard).join(name.note_name());
     ctx.files.replace(&note_path, note.to_text().as_bytes()).map_err(failed)?;
     ctx.files.rename(&temporary, &path).map_err(failed)?;
@@ -103,19 +103,15 @@ fn expected(request: &SealRequest, ctx: &ShardContext) -> Result<Expectation, Co
     })
 }
 
-/// The checkpoint is what the judged bytes add up to.
-fn judge(
-    bytes: Buffer,
-    request: &SealRequest,
-    ctx: &ShardContext,
-) -> Result<Checkpoint, Corruption> {
+/// The root that the judged bytes add up to.
+fn judge(bytes: Buffer, request: &SealRequest, ctx: &ShardContext) -> Result<Hash, Corruption> {
     let expect = expected(request, ctx)?;
     let (view, _batches) = verify_segment_at_once(bytes, &expect)?;
     // The verifier has shown that the columns give the seal's nodes; here, that the seal's nodes
     // are those of the leaves that were acknowledged.
     let seal = view.seal();
     request.range.check_nodes(&seal.range_nodes)?;
-    Ok(Checkpoint { origin: ctx.origin.clone(), size: seal.end, root: seal.root_after })
+    Ok(seal.root_after)
 }
 
 /// What is wrong with a file that does not hold the judged bytes: never nothing.

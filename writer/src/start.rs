@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use sealcast_common::integrity::SeedError;
 use sealcast_common::seams::Seams;
 use sealcast_common::serve::{Bound, Health, ServeError, serve};
 use sealcast_common::wire::{NodeFile, Vector};
@@ -17,7 +18,7 @@ use crate::config::{Config, Fsync, SettingError};
 use crate::context::ShardContext;
 use crate::fault::{Fault, FaultKind};
 use crate::handle::{QueueBounds, ShardHandle, ShardView};
-use crate::keys::{KeyError, load_or_make, publish};
+use crate::keys::{KeyError, open_signer, publish};
 use crate::node::{Node, NodeError};
 use crate::recovery::{Recovered, RecoveryError, recover};
 use crate::router::Router;
@@ -65,9 +66,17 @@ impl StartError {
             StartError::Node(NodeError::Identity { .. }) => {
                 "leave the setting out to go on with this directory, or use another directory"
             }
-            StartError::Key(KeyError::Mode { .. }) => "run chmod 600 on the key file",
-            StartError::Key(KeyError::Missing { .. }) => {
+            StartError::Key(KeyError::Seed(SeedError::Mode { .. })) => {
+                "run chmod 600 on the key file"
+            }
+            StartError::Key(KeyError::Seed(SeedError::Missing { .. })) => {
                 "restore the key from a backup: without it nobody can continue this log"
+            }
+            StartError::Key(KeyError::Signer { .. }) => {
+                "see that `sealcast signer` runs, has this key and answers the writer's user"
+            }
+            StartError::Shard { source: RecoveryError::Signed { discord, .. }, .. } => {
+                discord.hint()
             }
             StartError::Shard { source: RecoveryError::Corrupt(_), .. } => {
                 "nothing was changed: copy the directory first, then run `sealcast verify DIR`"
@@ -181,7 +190,7 @@ async fn recover_all(
     let (mut jobs, mut all) = (JoinSet::new(), Vec::new());
     for shard in node.shards() {
         let (cluster, dir, fresh) = (node.identity.cluster.clone(), node.dir.clone(), node.fresh);
-        let (fsync, seams) = (config.fsync, seams.clone());
+        let (fsync, signer, seams) = (config.fsync, config.signer.clone(), seams.clone());
         if jobs.len() >= RECOVERIES_MAX
             && let Some(done) = jobs.join_next().await
         {
@@ -189,17 +198,16 @@ async fn recover_all(
         }
         jobs.spawn_blocking(move || {
             let origin = sealcast_common::integrity::shard_origin(&cluster, shard);
-            let (files, random) = (&*seams.files, &*seams.random);
-            let signer = load_or_make(&dir.key_file(shard), &origin, fresh, files, random)?;
-            let public = dir.public_key_file(shard);
+            let signer = open_signer(&signer, &dir, (shard, &origin), fresh, &seams)?;
+            let (public, key) = (dir.public_key_file(shard), signer.key());
             if !fresh {
-                publish(&public, &signer, fresh, files)?;
+                publish(&public, &key, fresh, &*seams.files)?;
             }
             let ctx = ShardContext::new(&cluster, shard, dir, signer, fsync, &seams);
             let recovered = recover(&ctx, fresh);
             // A directory that is not fresh after all has been refused: its key stays as it is.
             if fresh && recovered.is_ok() {
-                publish(&public, &ctx.signer, fresh, files)?;
+                publish(&public, &key, fresh, &*seams.files)?;
             }
             Ok::<_, StartError>((Arc::new(ctx), recovered))
         });
@@ -211,8 +219,9 @@ async fn recover_all(
     go_on_without(all, node.fresh)
 }
 
-/// Which failures a start survives: those that concern some shards' bytes, and a lack of space,
-/// which passes. If no shard would take events for good, there is nothing to serve.
+/// Which failures a start survives: those that concern some shards' bytes, and a lack of space or
+/// of a signer, which passes. A folder that is another copy than the one that was signed is no
+/// shard's own trouble. If no shard would take events for good, there is nothing to serve.
 fn go_on_without(
     all: Vec<(Arc<ShardContext>, Result<Recovered, RecoveryError>)>,
     fresh: bool,
@@ -225,7 +234,8 @@ fn go_on_without(
             Ok(recovered) => Ok(recovered),
             Err(source) => {
                 let fault = Fault::of_recovery(&source, FaultKind::Corrupt);
-                if fresh || hopeless || fault.kind == FaultKind::Suspended {
+                let foreign = matches!(source, RecoveryError::Signed { .. });
+                if fresh || foreign || hopeless || fault.kind == FaultKind::Suspended {
                     return Err(StartError::Shard { shard, source });
                 }
                 Err(fault)

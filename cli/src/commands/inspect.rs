@@ -1,9 +1,10 @@
 //! `sealcast inspect`: what a file says about itself. Nothing is verified: see `sealcast verify`.
 
 use arrow_buffer::Buffer;
-use sealcast_common::catalog::CommitRecord;
+use sealcast_common::catalog::{CheckpointObject, CommitRecord};
+use sealcast_common::cluster::ClusterRecord;
 use sealcast_common::fault::hex;
-use sealcast_common::integrity::{Checkpoint, Note};
+use sealcast_common::integrity::{Checkpoint, HASH_BYTES, Note};
 use sealcast_common::segment::{FrameTable, Seal, SegmentView, decompress};
 use sealcast_common::wal;
 
@@ -30,26 +31,33 @@ pub(crate) fn run(args: &InspectArgs) -> Result<u8, Failure> {
     } else if name.ends_with(".wal") {
         let scan = wal::scan(&bytes).map_err(|found| failed(found.in_object(path.to_string())))?;
         line(wal::describe(&scan));
-    } else if name.ends_with(".note") {
-        let text = String::from_utf8(bytes).map_err(failed)?;
-        let note = Note::parse(&text).map_err(failed)?;
-        let checkpoint = Checkpoint::parse(&note.text).map_err(failed)?;
-        line(format!(
-            "checkpoint of {} at size {}, root {}",
-            checkpoint.origin,
-            checkpoint.size,
-            hex(&checkpoint.root)
-        ));
-        for (name, id, _) in &note.signatures {
-            line(format!("signed by {name} (key id {})", hex(id)));
-        }
+    } else if name.ends_with(".pack") {
+        line(format!("hashes of {} leaves", bytes.len() / HASH_BYTES));
+    } else if let Some(note) = str::from_utf8(&bytes).ok().and_then(|text| Note::parse(text).ok()) {
+        show_note(&note)?;
+    } else if let Ok(object) = CheckpointObject::from_object(&bytes, None) {
+        show_note(&Note::parse(&object.entry.note).map_err(failed)?)?;
+        let widths: Vec<_> = object.edge.levels().iter().map(Vec::len).collect();
+        line(format!("  under key {}, hashes at the right edge: {widths:?}", object.entry.key));
+    } else if let Ok(record) = ClusterRecord::from_leaf(&bytes) {
+        line(format!("leaf of a cluster log: {record:#?}"));
     } else if let Ok((record, hash)) = CommitRecord::from_object(&bytes) {
         show_record(&record, &hash);
     } else {
-        return Err(Failure::new(format!("{path}: not a file of Sealcast"))
-            .hint("expected .seg, .seg.zst, .wal, .note or a commit record"));
+        let expected = "expected .seg, .seg.zst, .wal, .note, .pack, a commit record, a checkpoint \
+                        or a leaf of the cluster log";
+        return Err(Failure::new(format!("{path}: not a file of Sealcast")).hint(expected));
     }
     Ok(0)
+}
+
+fn show_note(note: &Note) -> Result<(), Failure> {
+    let Checkpoint { origin, size, root } = Checkpoint::parse(&note.text).map_err(failed)?;
+    line(format!("checkpoint of {origin} at size {size}, root {}", hex(&root)));
+    for (name, id, _) in &note.signatures {
+        line(format!("signed by {name} (key id {})", hex(id)));
+    }
+    Ok(())
 }
 
 fn show_segment(bytes: Vec<u8>) -> Result<(), Failure> {

@@ -15,11 +15,14 @@ pub(crate) mod flush;
 pub(crate) mod health;
 pub(crate) mod import;
 pub(crate) mod inspect;
+pub(crate) mod keys;
 #[cfg(feature = "roles")]
 pub(crate) mod local;
 mod prompt;
 #[cfg(feature = "roles")]
 pub(crate) mod roles;
+#[cfg(feature = "roles")]
+pub(crate) mod signer;
 pub(crate) mod sql;
 pub(crate) mod store;
 pub(crate) mod token;

@@ -1,4 +1,4 @@
-//! `sealcast writer | shipper | replica`: one role in this process, until SIGTERM or Ctrl-C.
+//! `sealcast writer | shipper | replica | witness`: one role in this process, until SIGTERM or Ctrl-C.
 
 use std::path::Path;
 
@@ -12,7 +12,12 @@ use crate::output::{Failure, failed};
 pub(crate) fn init_logs(cli: &Cli) -> Result<(), Failure> {
     let role = matches!(
         cli.command,
-        Command::Dev(_) | Command::Writer(_) | Command::Shipper(_) | Command::Replica(_)
+        Command::Dev(_)
+            | Command::Writer(_)
+            | Command::Shipper(_)
+            | Command::Replica(_)
+            | Command::Witness(_)
+            | Command::Signer(_)
     );
     let filter = cli.log.as_deref().unwrap_or(if role { "info" } else { "warn" });
     init_telemetry(cli.log_format, filter).map_err(failed)
@@ -79,6 +84,17 @@ pub(crate) async fn replica(
     let config = sealcast_replica::Config::load(file, args).map_err(failed)?;
     let seams = sealcast_replica::Seams::default();
     let handle = sealcast_replica::start(config, seams, stop_on_signal()).await.map_err(failed)?;
+    handle.join().await.map_err(failed)?;
+    Ok(0)
+}
+
+pub(crate) async fn witness(
+    args: &sealcast_witness::Args,
+    file: Option<&Path>,
+) -> Result<u8, Failure> {
+    let config = sealcast_witness::Config::load(file, args).map_err(failed)?;
+    let seams = sealcast_witness::Seams::default();
+    let handle = sealcast_witness::start(config, seams, stop_on_signal()).await.map_err(failed)?;
     handle.join().await.map_err(failed)?;
     Ok(0)
 }

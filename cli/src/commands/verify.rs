@@ -1,15 +1,18 @@
-//! `sealcast verify`: the verdict, for people or as JSON.
+//! `sealcast verify`: the verdict, for people or as JSON; of what is tampered with, the evidence.
+
+use sealcast_common::integrity::Policy;
 
 use crate::args::VerifyArgs;
-use crate::output::{Failure, Progress, line};
-use crate::verify::{Report, verify};
+use crate::output::{Failure, Progress, failed, line, note};
+use crate::verify::{Report, evidence, verify_by};
 
 /// Findings shown one by one.
 const FINDINGS_SHOWN: usize = 50;
 
 pub(crate) async fn run(args: VerifyArgs) -> Result<u8, Failure> {
+    let policy = args.policy.as_deref().map(read_policy).transpose()?;
     let progress = Progress::new("verify", 0, false);
-    let report = verify(&args.target, &|done, total, what| {
+    let report = verify_by(&args.target, policy.as_ref(), &|done, total, what| {
         progress.set_total(total);
         progress.set(done, what);
     })
@@ -22,7 +25,22 @@ pub(crate) async fn run(args: VerifyArgs) -> Result<u8, Failure> {
     } else {
         show(&report);
     }
+    if !report.findings.is_empty() && !args.no_evidence {
+        let folder = args.evidence.unwrap_or_else(evidence::folder);
+        let saved = evidence::save(&folder, &args.target, &report).await.map_err(failed)?;
+        note(format!("evidence: {} with {saved} of the objects named", folder.display()));
+    }
     Ok(report.exit_code())
+}
+
+fn read_policy(path: &std::path::Path) -> Result<Policy, Failure> {
+    let place = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(format!("policy {place} cannot be read: {error}")))?;
+    Policy::parse(&text).map_err(|error| {
+        Failure::new(format!("{place}: {error}"))
+            .hint("a C2SP tlog-policy: `log KEY`, with the key that `sealcast keys show` prints")
+    })
 }
 
 fn show(report: &Report) {
@@ -37,8 +55,12 @@ fn show(report: &Report) {
 
 /// What was checked, in one line.
 pub(crate) fn summary(report: &Report) -> String {
+    let anchored = match report.cluster_leaves {
+        0 => String::new(),
+        _ => format!(" ({} in the cluster log)", report.anchored_rows),
+    };
     format!(
-        "{} segments, {} rows, {} commits, {} unsealed events, {} bytes read",
+        "{} segments, {} rows{anchored}, {} commits, {} unsealed events, {} bytes read",
         report.segments, report.rows, report.commits, report.tail_events, report.bytes
     )
 }

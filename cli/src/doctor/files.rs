@@ -146,7 +146,8 @@ fn effective_user() -> Option<u32> {
 /// Secret keys that others may read.
 fn keys(path: &Path) -> Vec<Finding> {
     let shards = std::fs::read_dir(path.join("keys")).into_iter().flatten().flatten();
-    let files = shards.map(|entry| entry.path()).chain([DataDir::new(path).ship_key_file()]);
+    let others = [DataDir::new(path).ship_key_file(), path.join("witness.key")];
+    let files = shards.map(|entry| entry.path()).chain(others);
     let secret = files.filter(|path| path.extension().is_some_and(|extension| extension == "key"));
     let modes = secret.filter_map(|path| {
         let mode = std::fs::metadata(&path).ok()?.permissions().mode() & 0o7777;
@@ -164,7 +165,8 @@ fn keys(path: &Path) -> Vec<Finding> {
 fn locks(path: &Path) -> Vec<Finding> {
     let data = DataDir::new(path);
     let held = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    let files = [("writer", data.lock_file()), ("shipper", data.ship_lock_file())];
+    let witness = ("witness", path.join("witness.lock"));
+    let files = [("writer", data.lock_file()), ("shipper", data.ship_lock_file()), witness];
     let there = files.into_iter().filter_map(|(role, file)| {
         let inode = std::fs::metadata(&file).ok()?.ino();
         let found = match holders(&held, inode).find(|pid| may_hold(pid, &file)) {

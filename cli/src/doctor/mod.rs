@@ -142,6 +142,10 @@ impl Subjects {
         let all = Section::ALL.into_iter();
         for section in all.filter(|s| sections.contains(s) || *s == Section::Access) {
             let given = given(section, file, &[]).map_err(|fault| vec![fault])?;
+            // A witness stands apart from the cluster: one that nobody speaks of is not here.
+            if section == Section::Witness && given.is_empty() && sections.len() > 1 {
+                continue;
+            }
             match in_force(section, &given) {
                 Ok(in_force) => {
                     let settings = in_force.into_iter().map(|(key, value, _)| (key, value));
@@ -162,7 +166,7 @@ impl Subjects {
             return;
         }
         let use_ = if section == Section::Replica { Use::Cache } else { Use::Data };
-        if let Some(dir) = text("dir") {
+        if let Some(dir) = text("dir").or_else(|| text("data")) {
             let folder = Folder { path: dir.into(), use_ };
             if !self.folders.contains(&folder) {
                 self.folders.push(folder);

@@ -10,6 +10,7 @@ use super::certificate;
 use super::files::{holders, mounted};
 use super::machine::limit;
 use super::{Finding, Folder, Health, Subjects, Use, examine};
+use crate::settings::{Section, SettingsFile};
 
 #[test]
 fn the_innermost_mount_decides() {
@@ -61,6 +62,20 @@ async fn a_folder_that_others_may_read_is_told() {
     assert_eq!(of(&findings, "permissions").health, Health::Ok);
     let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "no scratch file is left: {left:?}");
+}
+
+#[test]
+fn a_witness_is_looked_at_where_somebody_speaks_of_one() {
+    let examined = |sections: &[Section], text: &str| {
+        let file = SettingsFile::parse(Path::new("s.toml"), text);
+        let subjects = Subjects::configured(sections, Some(&file)).unwrap();
+        let is_witness = |folder: &Folder| folder.path == Path::new("./sealcast-data/witness");
+        let server = subjects.servers.iter().any(|server| server.role == "witness");
+        (subjects.folders.iter().any(is_witness), server)
+    };
+    assert_eq!(examined(&Section::ALL, ""), (false, false));
+    assert_eq!(examined(&Section::ALL, "[witness]\nname = \"w\"\n"), (true, true));
+    assert_eq!(examined(&[Section::Witness], ""), (true, true));
 }
 
 #[tokio::test]

@@ -26,12 +26,13 @@ pub(crate) enum Section {
     Writer,
     Shipper,
     Replica,
+    Witness,
     Access,
 }
 
 impl Section {
-    pub(crate) const ALL: [Section; 4] =
-        [Section::Writer, Section::Shipper, Section::Replica, Section::Access];
+    pub(crate) const ALL: [Section; 5] =
+        [Section::Writer, Section::Shipper, Section::Replica, Section::Witness, Section::Access];
 
     /// Its section.
     pub(crate) fn name(self) -> &'static str {
@@ -39,6 +40,7 @@ impl Section {
             Section::Writer => "writer",
             Section::Shipper => "shipper",
             Section::Replica => "replica",
+            Section::Witness => "witness",
             Section::Access => "access",
         }
     }
@@ -49,6 +51,7 @@ impl Section {
             Section::Writer => sealcast_writer::Args::augment_args(command),
             Section::Shipper => sealcast_shipper::Args::augment_args(command),
             Section::Replica => sealcast_replica::Args::augment_args(command),
+            Section::Witness => sealcast_witness::Args::augment_args(command),
             Section::Access => AccessArgs::augment_args(command),
         }
     }
@@ -58,6 +61,7 @@ impl Section {
             Section::Writer => stated::<sealcast_writer::Args>(matches),
             Section::Shipper => stated::<sealcast_shipper::Args>(matches),
             Section::Replica => stated::<sealcast_replica::Args>(matches),
+            Section::Witness => stated::<sealcast_witness::Args>(matches),
             Section::Access => stated::<AccessArgs>(matches),
         }
     }
@@ -69,6 +73,7 @@ impl Section {
             Section::Writer => serde_json::to_value(sealcast_writer::Config::default()),
             Section::Shipper => serde_json::to_value(sealcast_shipper::Config::default()),
             Section::Replica => serde_json::to_value(sealcast_replica::Config::default()),
+            Section::Witness => serde_json::to_value(sealcast_witness::Config::default()),
             Section::Access => serde_json::to_value(AccessConfig::default()),
         };
         match defaults {
@@ -87,6 +92,9 @@ impl Section {
                 config.check().map_err(|error| error.to_string())
             }),
             Section::Replica => judge(given, |config: &sealcast_replica::Config| {
+                config.check().map_err(|error| error.to_string())
+            }),
+            Section::Witness => judge(given, |config: &sealcast_witness::Config| {
                 config.check().map_err(|error| error.to_string())
             }),
             // Whether its files can be used is for the doctor.

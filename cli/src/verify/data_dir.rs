@@ -3,12 +3,15 @@
 use std::path::Path;
 
 use sealcast_common::checked;
+use sealcast_common::cluster::{Pending, cluster_origin};
 use sealcast_common::fault::Corruption;
+use sealcast_common::integrity::{SignedFile, SignedState, VerifyKey};
 use sealcast_common::layout::{DATA_FORMAT, DataDir};
+use sealcast_common::limits::SEGMENT_BYTES_MAX;
 use sealcast_common::segment::SegmentName;
 use sealcast_common::wire::{NodeFile, ShippedFile};
 
-use super::files::{Unread, list, read_text};
+use super::files::{Unread, list, read, read_text};
 use super::{OnProgress, Report, shard};
 
 /// What a folder says of itself, to be compared with the store.
@@ -17,6 +20,15 @@ pub(super) struct Folder {
     pub(super) dir: DataDir,
     pub(super) node: NodeFile,
     pub(super) shipped: Option<ShippedFile>,
+    pub(super) keeper: Option<Keeper>,
+}
+
+/// What the keeper of the cluster log has signed, if this folder's shipper is it.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    pub(super) key: String,
+    pub(super) signed: SignedState,
+    pub(super) pending: Pending,
 }
 
 impl Folder {
@@ -38,7 +50,8 @@ pub(super) fn verify(dir: DataDir, progress: OnProgress<'_>) -> (Report, Option<
     // Read before the segments: what it tells of was sealed before it was written.
     let opened = identity(&dir).and_then(|node| {
         let shipped = shipped(&dir, &node)?;
-        Ok(Folder { dir, node, shipped })
+        let keeper = keeper(&dir, &node)?;
+        Ok(Folder { dir, node, shipped, keeper })
     });
     let folder = match opened {
         Ok(folder) => folder,
@@ -110,6 +123,45 @@ fn shipped(dir: &DataDir, node: &NodeFile) -> Result<Option<ShippedFile>, Unread
         return Err(bad(format!("stream {}", file.stream)).into());
     }
     Ok(Some(file))
+}
+
+/// The keeper's files: each in itself, and what was signed last is what was written down for it.
+fn keeper(dir: &DataDir, node: &NodeFile) -> Result<Option<Keeper>, Unread> {
+    let path = dir.cluster_public_key_file();
+    if !path.exists() {
+        return Ok(None);
+    }
+    let origin = cluster_origin(&node.cluster);
+    let key = public_key(&path, &origin, "cluster_key")?;
+    // Before what was signed: it is written down first.
+    let at = dir.cluster_pending_file();
+    let pending = if at.exists() {
+        let bytes = read(&at, SEGMENT_BYTES_MAX, "leaves that were to be signed")?;
+        Pending::parse(&bytes).map_err(|found| found.in_object(at.display().to_string()))?
+    } else {
+        Pending::default()
+    };
+    let signed = SignedFile::read(&dir.cluster_signed_file(), &origin)?.unwrap_or_default();
+    Ok(Some(Keeper { key, signed, pending }))
+}
+
+/// A file that holds a log's public key and nothing else. Answers the key's text.
+pub(super) fn public_key(path: &Path, origin: &str, check: &'static str) -> Result<String, Unread> {
+    let expected = format!("the public key of {origin}");
+    let text = read_text(path, &expected)?;
+    let bad = |found: String| {
+        let found = Corruption::new(check, None, expected.as_str(), found);
+        found.in_object(path.display().to_string())
+    };
+    let key = VerifyKey::parse(&text).map_err(|error| bad(error.to_string()))?;
+    if key.name != origin {
+        return Err(bad(key.name).into());
+    }
+    let key = key.to_text();
+    if text != format!("{key}\n") {
+        return Err(bad("other bytes around it".into()).into());
+    }
+    Ok(key)
 }
 
 /// Every shard that has a folder or a key is one of the node's.

@@ -1,9 +1,9 @@
-//! One file: a segment, its object form, a log, a commit record.
+//! One file: a segment, its object form, a log, a commit record, a checkpoint object.
 
 use std::path::Path;
 
 use arrow_buffer::Buffer;
-use sealcast_common::catalog::CommitRecord;
+use sealcast_common::catalog::{CheckpointObject, CommitRecord};
 use sealcast_common::fault::Corruption;
 use sealcast_common::limits::SEGMENT_BYTES_MAX;
 use sealcast_common::segment::{Expectation, FrameTable, SegmentName, decompress, verify_segment};
@@ -32,8 +32,10 @@ pub(super) fn verify(path: &Path) -> Report {
         })
     } else if CommitRecord::from_object(&bytes).is_ok() {
         Ok(Report { commits: 1, ..Report::default() })
+    } else if CheckpointObject::from_object(&bytes, None).is_ok() {
+        Ok(Report::default())
     } else {
-        let expected = "expected .seg, .seg.zst, .wal or a commit record";
+        let expected = "expected .seg, .seg.zst, .wal, a commit record or a checkpoint object";
         return Report::cannot(format!("{place}: not a file that can be verified; {expected}"));
     };
     match checked {

@@ -1,25 +1,31 @@
 //! Offline verification: what is there is read, judged, and counted; nobody is trusted.
 //!
 //! Reading order: [`Report`] (the verdict), `data_dir` and `shard` (a writer's folder), `store` and
-//! `stream` (an object store), `pair` (one against the other), `file` (one file), `files` (reading
-//! what somebody else may have prepared).
+//! `stream` (an object store), `tiles` and `cluster` (the logs beside its rows), `pair` (one against the other), `file` (one file), `files` (reading
+//! what somebody else may have prepared), `evidence` (what is kept of a verdict).
 
+mod cluster;
 mod data_dir;
+pub(crate) mod evidence;
 mod file;
 mod files;
 mod pair;
 mod shard;
 mod store;
 mod stream;
+mod tiles;
 
 #[cfg(test)]
 mod tests;
+
+pub(crate) use shard::signed_tree;
 
 use std::path::Path;
 
 use sealcast_common::bucket::Store;
 use sealcast_common::catalog::names::{STORE_KEY, STREAMS_PREFIX};
 use sealcast_common::fault::Corruption;
+use sealcast_common::integrity::Policy;
 use sealcast_common::layout::DataDir;
 use serde::Serialize;
 
@@ -39,6 +45,12 @@ pub struct Report {
     pub commits: u64,
     /// Events in logs that are not sealed yet.
     pub tail_events: u64,
+    /// Leaves of the cluster log.
+    pub cluster_leaves: u64,
+    /// Rows that the newest epoch of the cluster log covers.
+    pub anchored_rows: u64,
+    /// Shards that are not in the cluster log.
+    pub unanchored: Vec<u16>,
     /// What is wrong.
     pub findings: Vec<Corruption>,
     /// What could not be checked, and why.
@@ -70,6 +82,9 @@ impl Report {
         self.bytes += other.bytes;
         self.commits += other.commits;
         self.tail_events += other.tail_events;
+        self.cluster_leaves += other.cluster_leaves;
+        self.anchored_rows += other.anchored_rows;
+        self.unanchored.extend(other.unanchored);
         self.findings.extend(other.findings);
         self.unchecked.extend(other.unchecked);
     }
@@ -82,9 +97,14 @@ impl Report {
 /// Verifies whatever `target` is: a URL, a store's folder, a writer's folder, a folder that holds
 /// both (as `demo` and `dev` make it), or one file.
 pub async fn verify(target: &str, progress: OnProgress<'_>) -> Report {
+    verify_by(target, None, progress).await
+}
+
+/// The same; a store's cluster log must be trusted by `policy`.
+pub async fn verify_by(target: &str, policy: Option<&Policy>, progress: OnProgress<'_>) -> Report {
     if target.contains("://") && !target.starts_with("file://") {
         return match Store::open(target) {
-            Ok(opened) => store::verify(&opened, progress).await.0,
+            Ok(opened) => store::verify(&opened, policy, progress).await.0,
             Err(error) => Report::cannot(error.to_string()),
         };
     }
@@ -96,7 +116,7 @@ pub async fn verify(target: &str, progress: OnProgress<'_>) -> Report {
         return Report::cannot(format!("{target}: no such file or folder"));
     }
     let mut report = Report::default();
-    let (mut folders, mut streams, mut stores) = (Vec::new(), Vec::new(), 0);
+    let (mut folders, mut stores) = (Vec::new(), Vec::new());
     let mut seen = false;
     for candidate in [path.to_owned(), path.join("writer"), path.join("store")] {
         if data_dir::is_one(&candidate) {
@@ -109,10 +129,9 @@ pub async fn verify(target: &str, progress: OnProgress<'_>) -> Report {
             seen = true;
             match candidate.to_str().map(Store::open) {
                 Some(Ok(opened)) => {
-                    let (checked, followed) = store::verify(&opened, progress).await;
+                    let (checked, followed) = store::verify(&opened, policy, progress).await;
                     report.add(checked);
-                    streams.extend(followed);
-                    stores += 1;
+                    stores.push(followed);
                 }
                 Some(Err(error)) => report.unchecked.push(error.to_string()),
                 None => report.unchecked.push("a folder name that is not UTF-8".into()),
@@ -123,8 +142,9 @@ pub async fn verify(target: &str, progress: OnProgress<'_>) -> Report {
         let expected = "expected node.json (a writer's folder) or SEALCAST.json (a store)";
         return Report::cannot(format!("{target} holds nothing of Sealcast: {expected}"));
     }
-    for folder in folders.iter().filter(|_| stores > 0) {
-        pair::compare(folder, &streams, &mut report);
+    for (folder, store) in folders.iter().flat_map(|folder| stores.iter().map(move |s| (folder, s)))
+    {
+        pair::compare(folder, store, &mut report);
     }
     report
 }

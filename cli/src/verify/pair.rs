@@ -1,18 +1,23 @@
 //! A writer's folder against the store that it ships to: each shows what the other has lost.
 
-use sealcast_common::catalog::names::commit_key;
+use sealcast_common::catalog::names::{CLUSTER_HEAD_KEY, commit_key};
 use sealcast_common::catalog::{Catalog, Descriptor};
-use sealcast_common::fault::Corruption;
+use sealcast_common::fault::{Corruption, hex};
 use sealcast_common::segment::SegmentName;
 
 use super::Report;
-use super::data_dir::{Folder, sealed};
+use super::cluster::ClusterLog;
+use super::data_dir::{Folder, Keeper, sealed};
 use super::files::{Unread, read_text};
-use super::stream::Followed;
+use super::store::FollowedStore;
 
 /// The folder was verified first, so the store has everything that `shipped.json` told of; the
 /// sealed files are listed again, as the store may be ahead of what was seen then.
-pub(super) fn compare(folder: &Folder, streams: &[Followed], report: &mut Report) {
+pub(super) fn compare(folder: &Folder, store: &FollowedStore, report: &mut Report) {
+    let streams = &store.streams;
+    if let Some(keeper) = &folder.keeper {
+        report.book(signed(keeper, &store.cluster));
+    }
     let stream = &folder.node.node;
     let told = folder.shipped.as_ref().map_or(0, |file| file.seq);
     let Some(followed) = streams.iter().find(|found| found.catalog.stream == *stream) else {
@@ -38,6 +43,42 @@ pub(super) fn compare(folder: &Folder, streams: &[Followed], report: &mut Report
     for shard in catalog.shards.keys() {
         report.book(segments(folder, *shard, catalog));
         report.book(key(folder, *shard, catalog));
+    }
+}
+
+/// The store has what the keeper signed, with the same roots: all of it, or all but what it was
+/// still to publish when it stopped.
+fn signed(keeper: &Keeper, cluster: &ClusterLog) -> Result<(), Unread> {
+    let size = keeper.signed.size();
+    let due = if keeper.pending.end() == size { keeper.pending.first } else { size };
+    let bad = |check, expected: String, found: String| {
+        let found = Corruption::new(check, None, expected, found);
+        Err(found.in_object(CLUSTER_HEAD_KEY).into())
+    };
+    let log = match cluster {
+        ClusterLog::Broken => return Ok(()),
+        ClusterLog::Absent if due == 0 => return Ok(()),
+        ClusterLog::Absent => {
+            let expected = format!("a cluster log of {due} leaves, as its keeper has signed");
+            return bad("cluster_missing", expected, "no such object".into());
+        }
+        ClusterLog::Whole(log) if log.state.key != keeper.key && size == 0 => return Ok(()),
+        ClusterLog::Whole(log) => log,
+    };
+    if log.state.key != keeper.key {
+        return bad("cluster_key", keeper.key.clone(), log.state.key.clone());
+    }
+    if log.state.size() < due {
+        let expected = format!("{due} leaves, as its keeper has signed");
+        return bad("cluster_missing", expected, format!("{} leaves", log.state.size()));
+    }
+    let root = usize::try_from(size).ok().and_then(|at| log.roots.get(at));
+    match root.filter(|root| *root != keeper.signed.root()) {
+        Some(root) => {
+            let expected = format!("root {} at {size}, as signed", hex(keeper.signed.root()));
+            bad("cluster_root", expected, hex(root))
+        }
+        None => Ok(()),
     }
 }
 

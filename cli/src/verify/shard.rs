@@ -1,5 +1,6 @@
 //! One shard of a writer's folder: sealed segments chained from leaf 0, their notes, and the tail.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,8 @@ use arrow_buffer::Buffer;
 use sealcast_common::event::{decode_full, encode_leaf};
 use sealcast_common::fault::{Corruption, hex};
 use sealcast_common::integrity::{
-    Checkpoint, CompactRange, Hash, Note, VerifyKey, leaf_hash, log_id, shard_origin,
+    Checkpoint, CompactRange, Hash, Note, SignedFile, SignedState, SignerError, VerifyKey,
+    leaf_hash, log_id, shard_origin,
 };
 use sealcast_common::layout::{DataDir, parse_wal_name};
 use sealcast_common::limits::SEGMENT_BYTES_MAX;
@@ -15,6 +17,7 @@ use sealcast_common::segment::{Expectation, SegmentName, verify_segment};
 use sealcast_common::wal;
 
 use super::Report;
+use super::data_dir::public_key;
 use super::files::{Unread, list, read, read_text};
 
 /// A log may be sealed between being listed and being read; then all of them are listed again.
@@ -22,20 +25,44 @@ const LOOKS_MAX: usize = 100;
 
 /// Verifies one shard.
 pub(super) fn verify(dir: &DataDir, cluster: &str, shard: u16, done: &dyn Fn(u64)) -> Report {
-    let mut report = Report::default();
-    let files = match Files::list(dir, shard) {
-        Ok(files) => files,
+    signed_tree(dir, cluster, shard, done).0
+}
+
+/// The same; with it the tree at the last size that the shard's notes say was signed.
+pub(crate) fn signed_tree(
+    dir: &DataDir,
+    cluster: &str,
+    shard: u16,
+    done: &dyn Fn(u64),
+) -> (Report, CompactRange) {
+    let (mut report, tree) = (Report::default(), CompactRange::empty(0));
+    let origin = shard_origin(cluster, shard);
+    // Before everything else: whatever it tells of was in a log or a segment when it was written.
+    let memory = SignedFile::read(&dir.signed_file(shard), &origin);
+    let listed = memory.map_err(Unread::from).and_then(|m| Ok((m, Files::list(dir, shard)?)));
+    let (memory, files) = match listed {
+        Ok(listed) => listed,
         Err(why) => {
             report.book(Err(why));
-            return report;
+            return (report, tree);
         }
     };
-    let (origin, tree) = (shard_origin(cluster, shard), CompactRange::empty(0));
-    let waiting = BTreeMap::new();
-    let mut check = ShardCheck { dir, shard, cluster, origin, files: &files, tree, waiting };
+    let (signed, waiting) = (tree.clone(), BTreeMap::new());
+    let files = &files;
+    let mut check =
+        ShardCheck { dir, shard, cluster, origin, memory, files, tree, signed, waiting };
     let checked = check.run(&mut report, done);
     report.book(checked);
-    report
+    (report, check.signed)
+}
+
+impl From<SignerError> for Unread {
+    fn from(error: SignerError) -> Self {
+        match error {
+            SignerError::Memory(found) => Unread::Tampered(*found),
+            other => Unread::Cannot(other.to_string()),
+        }
+    }
 }
 
 /// What the shard's folders hold, so that a writer that seals meanwhile is not taken for a thief.
@@ -98,8 +125,12 @@ struct ShardCheck<'a> {
     shard: u16,
     cluster: &'a str,
     origin: String,
+    /// What the signer in the folder remembers; another one keeps that to itself.
+    memory: Option<SignedState>,
     files: &'a Files,
     tree: CompactRange,
+    /// The tree at the greatest size with a note.
+    signed: CompactRange,
     /// Roots that were signed without a segment beside them: a crash may leave such a note, but
     /// then the log still has its rows. By size.
     waiting: BTreeMap<u64, (Hash, PathBuf)>,
@@ -112,9 +143,11 @@ impl ShardCheck<'_> {
         if !self.sealed(key.as_ref(), report, done)? {
             return Ok(());
         }
+        self.signed = self.tree.clone();
         if let Some(key) = &key {
             self.unpublished(key)?;
         }
+        self.remembered()?;
         self.tail(report)?;
         if let Some((size, (_, path))) = self.waiting.pop_last() {
             let expected = format!("rows up to {size}, which is signed");
@@ -127,14 +160,8 @@ impl ShardCheck<'_> {
 
     fn key(&self) -> Result<VerifyKey, Unread> {
         let path = self.dir.public_key_file(self.shard);
-        let expected = format!("the public key of {}", self.origin);
-        let bad = |found: String| {
-            let found = Corruption::new("shard_key", None, expected.as_str(), found);
-            found.in_object(path.display().to_string())
-        };
-        let key = VerifyKey::parse(&read_text(&path, &expected)?);
-        let key = key.map_err(|error| bad(error.to_string()))?;
-        if key.name == self.origin { Ok(key) } else { Err(bad(key.name).into()) }
+        let key = public_key(&path, &self.origin, "shard_key")?;
+        VerifyKey::parse(&key).map_err(|error| Unread::Cannot(error.to_string()))
     }
 
     /// Every sealed file in full, each continuing the one before. A damaged file is reported and
@@ -233,6 +260,24 @@ impl ShardCheck<'_> {
         Ok(())
     }
 
+    /// What the signer remembers is what the folder holds, or its tail must bear it out.
+    fn remembered(&mut self) -> Result<(), Unread> {
+        let Some(state) = &self.memory else { return Ok(()) };
+        let (size, root, path) = (state.size(), *state.root(), self.dir.signed_file(self.shard));
+        let ours = match size.cmp(&self.tree.end()) {
+            // Sealed since it was read.
+            Ordering::Less => root,
+            Ordering::Equal => self.tree.root()?,
+            Ordering::Greater => self.waiting.entry(size).or_insert((root, path.clone())).0,
+        };
+        if ours == root {
+            return Ok(());
+        }
+        let expected = format!("root {} at size {size}", hex(&ours));
+        let found = Corruption::new("signed_state", None, expected, hex(&root));
+        Err(found.in_object(path.display().to_string()).into())
+    }
+
     /// The logs after the last segment: one is always there, and its events continue the tree.
     fn tail(&mut self, report: &mut Report) -> Result<(), Unread> {
         let log_id = log_id(&self.origin);
@@ -272,6 +317,7 @@ impl ShardCheck<'_> {
                     report.tail_events += 1;
                     if let Some((root, path)) = self.waiting.remove(&self.tree.end()) {
                         self.same_root(&root, self.tree.end(), &path)?;
+                        self.signed = self.tree.clone();
                     }
                 }
             }

@@ -8,18 +8,31 @@ use sealcast_common::catalog::names::{
 };
 use sealcast_common::checked;
 use sealcast_common::fault::{Corruption, hex, unhex};
-use sealcast_common::integrity::{CompactRange, file_hash, range_digest};
-use sealcast_common::segment::{Expectation, decompress, verify_segment};
+use sealcast_common::integrity::{CompactRange, Hash, Policy, file_hash, range_digest};
+use sealcast_common::segment::{Expectation, decompress, verify_segment_leaves};
 use sealcast_common::wire::StoreFile;
 
+use super::cluster::{self, ClusterLog};
 use super::files::Unread;
 use super::stream::{self, Followed};
+use super::tiles::TileCheck;
 use super::{OnProgress, Report};
 
-/// Verifies everything; answers the streams too, to be compared with a writer's folder.
-pub(super) async fn verify(store: &Store, progress: OnProgress<'_>) -> (Report, Vec<Followed>) {
+/// What is known of a store, to be compared with a writer's folder.
+#[derive(Debug)]
+pub(super) struct FollowedStore {
+    pub(super) streams: Vec<Followed>,
+    pub(super) cluster: ClusterLog,
+}
+
+/// Verifies everything, under a policy if there is one; answers too what was followed.
+pub(super) async fn verify(
+    store: &Store,
+    policy: Option<&Policy>,
+    progress: OnProgress<'_>,
+) -> (Report, FollowedStore) {
     let mut report = Report::default();
-    let mut followed = Vec::new();
+    let mut followed = FollowedStore { streams: Vec::new(), cluster: ClusterLog::Broken };
     let found = match find(store).await {
         Ok(Ok(found)) => found,
         Ok(Err(why)) => {
@@ -33,18 +46,30 @@ pub(super) async fn verify(store: &Store, progress: OnProgress<'_>) -> (Report, 
         Ok(findings) => report.findings.extend(findings),
         Err(error) => report.unchecked.push(error.to_string()),
     }
+    followed.cluster = cluster::follow(store, store_id, &mut report).await;
     for name in streams {
         let stream = stream::verify(store, store_id, &name, &mut report).await;
         let catalog = &stream.catalog;
         let (before, total) = (report.segments, catalog.segments().count() as u64);
-        for shard in catalog.shards.values() {
+        for (number, shard) in &catalog.shards {
+            let (cluster, size) = (&catalog.cluster, shard.size());
+            let mut tiles = TileCheck::new(store, cluster, *number, size, &mut report).await;
             let mut tree = Some(CompactRange::empty(0));
             for descriptor in &shard.segments {
-                tree = segment(store, &catalog.cluster, descriptor, tree, &mut report).await;
+                let judged = segment(store, cluster, descriptor, tree, &mut report).await;
+                let leaves = judged.as_ref().map(|(_, leaves)| leaves.as_slice());
+                tiles.segment(descriptor, leaves, &mut report).await;
+                tree = judged.map(|(tree, _)| tree);
                 progress(report.segments - before, total, "segments");
             }
         }
-        followed.push(stream);
+        followed.streams.push(stream);
+    }
+    if let ClusterLog::Whole(log) = &followed.cluster {
+        cluster::compare(log, &followed.streams, &mut report);
+    }
+    if let Some(policy) = policy {
+        cluster::judge(policy, &followed.cluster, &followed.streams, &mut report);
     }
     (report, followed)
 }
@@ -105,14 +130,17 @@ async fn index(store: &Store) -> Result<Vec<Corruption>, StoreError> {
     Ok(findings)
 }
 
-/// One object in full. Answers the tree after it, as its own seal tells when it is sound.
+/// The tree after a segment, as its own seal tells, and its leaves.
+type Judged = (CompactRange, Vec<Hash>);
+
+/// One object in full; `None` where it is not sound.
 async fn segment(
     store: &Store,
     cluster: &str,
     descriptor: &Descriptor,
     tree: Option<CompactRange>,
     report: &mut Report,
-) -> Option<CompactRange> {
+) -> Option<Judged> {
     let key = descriptor.key();
     let object = match store.get(&key).await {
         Ok(Some(object)) => object,
@@ -128,10 +156,10 @@ async fn segment(
     };
     report.bytes += object.len() as u64;
     match judge(&object, cluster, descriptor, tree) {
-        Ok(tree) => {
+        Ok(judged) => {
             report.segments += 1;
             report.rows += u64::from(descriptor.id.rows);
-            Some(tree)
+            Some(judged)
         }
         Err(found) => {
             report.findings.push(found.in_object(key));
@@ -145,7 +173,7 @@ fn judge(
     cluster: &str,
     descriptor: &Descriptor,
     tree: Option<CompactRange>,
-) -> Result<CompactRange, Corruption> {
+) -> Result<Judged, Corruption> {
     let found = file_hash(object);
     if found != descriptor.object_hash {
         // The frames may say where.
@@ -163,7 +191,7 @@ fn judge(
         frontier: tree,
         root_after: Some(descriptor.root_after),
     };
-    let (view, _) = verify_segment(Buffer::from(raw), &expect)?;
+    let (view, leaves) = verify_segment_leaves(Buffer::from(raw), &expect)?;
     let seal = view.seal();
     let digest = range_digest(&seal.range_nodes);
     let facts = (descriptor.time, descriptor.ingested_at);
@@ -172,5 +200,5 @@ fn judge(
     }
     let mut tree = CompactRange::from_nodes(0, seal.start, seal.frontier_before.clone())?;
     tree.merge(&CompactRange::from_nodes(seal.start, seal.end, seal.range_nodes.clone())?)?;
-    Ok(tree)
+    Ok((tree, leaves))
 }

@@ -132,6 +132,11 @@ async fn follow(store: &Store, store_id: [u8; 16], stream: &str, report: &mut Re
 }
 
 impl Followed {
+    /// The hash of commit `seq`.
+    pub(super) fn hash_at(&self, seq: u64) -> Option<[u8; 32]> {
+        self.commits.get(&seq).map(|commit| commit.hash)
+    }
+
     /// The log has commit `seq`, as `witness` says.
     pub(super) fn reaches(&self, seq: u64, witness: &str) -> Result<(), Corruption> {
         if seq <= self.catalog.seq {

@@ -27,6 +27,7 @@ async fn shipped() -> tempfile::TempDir {
         store: dir.path().join("store").display().to_string(),
         http: "127.0.0.1:0".into(),
         snapshot_every: 3,
+        cluster_every_ms: 1,
         ..sealcast_shipper::Config::default()
     };
     let shipper = sealcast_shipper::start(config, Default::default(), stop_shipper.clone());
@@ -43,6 +44,10 @@ async fn shipped() -> tempfile::TempDir {
     }
     stop_writer.cancel();
     writer.join().await.unwrap();
+    let store = dir.path().join("store").display().to_string();
+    while verify(&store, &|_, _, _| {}).await.anchored_rows < 160 {
+        tokio::task::yield_now().await;
+    }
     stop_shipper.cancel();
     shipper.join().await.unwrap();
     dir
@@ -125,7 +130,7 @@ async fn what_is_whole_is_ok_and_harmless_leftovers_stay_so() {
         write(&files(root, "/sealed/0000/")[0].with_file_name("seg.tmp"), "x");
         write(&root.join("store/st/lost+found"), "x");
         std::fs::remove_file(root.join("writer/shipped.json")).unwrap();
-        std::fs::remove_file(&files(root, "/head")[0]).unwrap();
+        files(root, "/head").iter().for_each(|head| std::fs::remove_file(head).unwrap());
     };
     for (target, damage) in
         [("", untouched), ("writer", untouched), ("store", untouched), ("", leftovers)]
@@ -146,7 +151,9 @@ async fn a_store_that_lost_something_is_tampered_with() {
             remove_last(root, "/log/");
             remove_last(root, "/head");
         }),
-        ("store", "commit_missing", |root| std::fs::remove_file(&files(root, "/log/")[2]).unwrap()),
+        ("store", "commit_missing", |root| {
+            std::fs::remove_file(&files(&root.join("store/st"), "/log/")[2]).unwrap()
+        }),
         ("store", "commit_missing", |root| {
             files(root, "/store/st/").iter().for_each(|file| std::fs::remove_file(file).unwrap());
         }),
@@ -156,10 +163,34 @@ async fn a_store_that_lost_something_is_tampered_with() {
             std::fs::remove_file(root.join("store").join(STORE_KEY)).unwrap()
         }),
         ("store", "store_file", |root| write(&root.join("store").join(STORE_KEY), "{")),
-        ("store", "head", |root| edit(&files(root, "/head")[0], "seq", 99.into())),
-        ("store", "head", |root| edit(&files(root, "/head")[0], "hash", "00".into())),
+        ("store", "head", |root| {
+            edit(&files(&root.join("store/st"), "/head")[0], "seq", 99.into())
+        }),
+        ("store", "head", |root| {
+            edit(&files(&root.join("store/st"), "/head")[0], "hash", "00".into())
+        }),
         ("store", "head", |root| remove_last(root, "/snap/")),
         ("store", "object", |root| remove_last(root, "/leaf/")),
+        ("store", "object", |root| remove_last(root, ".pack")),
+        ("store", "object", |root| remove_last(root, "/0001/ckpt/")),
+        ("store", "cluster_missing", |root| remove_last(root, "/cluster/log/")),
+        ("store", "cluster_missing", |root| {
+            std::fs::remove_file(&files(root, "/cluster/log/")[0]).unwrap()
+        }),
+        ("store", "object", |root| remove_last(root, "/cluster/ckpt/")),
+        ("", "cluster_missing", |root| remove_folder(&root.join("store/cluster"))),
+        ("", "cluster_missing", |root| {
+            // One alone may be what a crash kept back: its keeper publishes it at its next start.
+            remove_last(root, "/cluster/ckpt/");
+            remove_last(root, "/cluster/ckpt/");
+            std::fs::remove_file(root.join("store/cluster/head")).unwrap();
+        }),
+        // A whole shard, or the end of one, with the end of the stream that tells of it.
+        ("store", "cluster_stream", |root| {
+            let stream = root.join("store/st");
+            remove_last(&stream, "/log/");
+            files(&stream, "/head").iter().for_each(|head| std::fs::remove_file(head).unwrap());
+        }),
     ];
     found_each(base.path(), cases).await;
 }

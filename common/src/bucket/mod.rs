@@ -2,8 +2,10 @@
 //!
 //! Reading order: here (what roles ask of a store), `local` (folders), `remote` (providers by URL),
 //! `retry` and `patient` (the one policy of trying again), `flight` (one fetch per object), `log`
-//! (numbered create-only records), `streams` (the index of streams), [`probe`] (is it fit?).
+//! (numbered create-only records), `rowlog` (a shard's tiles and proofs), `tiles` (putting
+//! them), `streams` (the index of streams), [`probe`] (is it fit?).
 
+mod cluster;
 mod flight;
 mod local;
 mod log;
@@ -11,14 +13,21 @@ mod patient;
 pub mod probe;
 mod remote;
 mod retry;
+mod rowlog;
 mod streams;
+mod tiles;
 
+#[cfg(test)]
+mod rowlog_tests;
 #[cfg(test)]
 mod tests;
 
+pub use cluster::{Addition, ClusterLog, check_cluster_note, join_bundle};
 pub use log::{AppendOutcome, CreateOnlyLog};
 pub use retry::{RESERVE, time_limit};
+pub use rowlog::{LogGrowth, RowLog, RowLogError, TileCache};
 pub use streams::StreamIndex;
+pub use tiles::{append_leaves, put_checkpoint, put_leaves};
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -28,7 +37,7 @@ use bytes::Bytes;
 use futures::TryStreamExt as _;
 use object_store::path::Path as Key;
 use object_store::prefix::PrefixStore;
-use object_store::{ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload};
+use object_store::{GetOptions, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload};
 
 use crate::clock::{Clock, Micros, OsRandom, Random};
 use crate::limits::SINGLE_PUT_BYTES_MAX;
@@ -201,6 +210,22 @@ impl Store {
     async fn fetch(&self, key: &str) -> Result<Option<Bytes>, StoreError> {
         let failed = failure("get", key);
         match self.inner.get(&Key::from(key)).await {
+            Ok(found) => found.bytes().await.map(Some).map_err(failed),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// A part of the object's bytes; `None` if there is no such object. A range that begins beyond
+    /// the object's end is the store's error.
+    pub async fn get_range(
+        &self,
+        key: &str,
+        range: std::ops::Range<u64>,
+    ) -> Result<Option<Bytes>, StoreError> {
+        let options = GetOptions { range: Some(range.into()), ..GetOptions::default() };
+        let failed = failure("get", key);
+        match self.inner.get_opts(&Key::from(key), options).await {
             Ok(found) => found.bytes().await.map(Some).map_err(failed),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(failed(error)),

@@ -2,8 +2,9 @@
 //!
 //! Reading order: `names` (object keys), `descriptor` (one segment), `record` (one commit, signed),
 //! `segments` (a shard's list), `fold` (commits → catalog, every invariant), `snapshot` (a catalog
-//! at one commit, for boot).
+//! at one commit, for boot), `checkpoint` (a shard's tree at a committed size).
 
+mod checkpoint;
 mod descriptor;
 mod fold;
 pub mod names;
@@ -14,6 +15,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
+pub use checkpoint::CheckpointObject;
 pub use descriptor::{Descriptor, SegmentId};
 pub use fold::{Catalog, ShardCatalog};
 pub use record::{CheckpointEntry, CommitKind, CommitRecord, seal_envelope, unseal_envelope};

@@ -47,3 +47,43 @@ pub fn segment_key(shard: u16, start: u64, rows: u32, hash: &[u8; 32]) -> String
     let (spread, short) = (hex(&hash[..1]), hex(&hash[..16]));
     format!("sh/{shard:04x}/seg/{spread}/{start:016x}.{rows:08x}.{short}.seg.zst")
 }
+
+/// The leaf hashes of one segment's rows, in the order of their seqs.
+pub fn pack_key(shard: u16, start: u64, rows: u32) -> String {
+    format!("sh/{shard:04x}/l0/{start:016x}.{rows:08x}.pack")
+}
+
+/// A full tile of level 1 or more; `path` is C2SP's.
+pub fn tile_key(shard: u16, path: &str) -> String {
+    format!("sh/{shard:04x}/tile/{path}")
+}
+
+/// The signed checkpoint at a committed size, and the right edge of the tree's tiles.
+pub fn checkpoint_key(shard: u16, size: u64) -> String {
+    format!("{}/{size:020}", checkpoints_prefix(shard))
+}
+
+/// Checkpoints of a shard.
+pub fn checkpoints_prefix(shard: u16) -> String {
+    format!("sh/{shard:04x}/ckpt")
+}
+
+/// The newest checkpoint of the cluster log, with all its cosignatures: a hint.
+pub const CLUSTER_HEAD_KEY: &str = "cluster/head";
+/// Checkpoints of the cluster log.
+pub const CLUSTER_CHECKPOINTS_PREFIX: &str = "cluster/ckpt";
+
+/// One leaf of the cluster log.
+pub fn cluster_record_key(index: u64) -> String {
+    format!("cluster/log/{index:020}")
+}
+
+/// 256 leaves of the cluster log (C2SP entry bundle), or a full tile; `path` is C2SP's.
+pub fn cluster_tile_key(path: &str) -> String {
+    format!("cluster/tile/{path}")
+}
+
+/// The cluster log's checkpoint at a published size, and the right edge of its tiles.
+pub fn cluster_checkpoint_key(size: u64) -> String {
+    format!("{CLUSTER_CHECKPOINTS_PREFIX}/{size:020}")
+}

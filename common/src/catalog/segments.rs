@@ -48,6 +48,23 @@ impl Segments {
         Iter { segments: self, next: 0 }
     }
 
+    /// The one that holds the row `seq`.
+    pub fn covering(&self, seq: u64) -> Option<&Arc<Descriptor>> {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            let found = self.get(middle)?;
+            if found.end() <= seq {
+                low = middle + 1;
+            } else if found.id.start > seq {
+                high = middle;
+            } else {
+                return Some(found);
+            }
+        }
+        None
+    }
+
     /// The one that begins at `start`.
     pub fn at(&self, start: u64) -> Option<&Arc<Descriptor>> {
         let (mut low, mut high) = (0, self.len());

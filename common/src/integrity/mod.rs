@@ -10,11 +10,14 @@ mod proof;
 mod signer;
 mod tile;
 mod tlog_proof;
+mod witness;
 
 #[cfg(test)]
 mod proof_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod witness_tests;
 
 pub use merkle::{CompactRange, Hash, empty_root, leaf_hash, node_hash, range_digest};
 pub use note::{
@@ -22,14 +25,21 @@ pub use note::{
 };
 pub use policy::{Distrust, KnownLog, Policy, PolicyError, Witness};
 pub use proof::{
-    ProofError, consistency_runs, verify_consistency, verify_inclusion, verify_range,
-    verify_subtree_consistency, verify_subtree_inclusion,
+    ProofError, consistency_runs, verify_consistency, verify_growth, verify_inclusion,
+    verify_range, verify_subtree_consistency, verify_subtree_inclusion,
 };
-pub use signer::{LocalSigner, Signer, SignerError, verify_detached};
+pub use signer::{
+    Growth, GrowthRefusal, Keyring, LocalSigner, LogSigner, RememberingSigner, RemoteSigner,
+    RunningSigner, SeedError, SignedFile, SignedState, Signer, SignerError, SignerServer,
+    SignerStartError, is_allowed, load_or_make_seed, load_seed, own_uid, verify_detached,
+};
 pub use tile::{
     Edge, HASH_BYTES, Question, TILE_WIDTH, TileId, Tiles, hashes, index_path, parse_index,
 };
 pub use tlog_proof::{TlogProof, TlogProofError};
+pub use witness::{
+    AddCheckpoint, Admitted, Refusal, SIZE_MEDIA_TYPE, origin_hash, parse_size, size_text,
+};
 
 use std::sync::LazyLock;
 

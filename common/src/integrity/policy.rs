@@ -155,6 +155,12 @@ impl Policy {
         }
     }
 
+    /// The keys that are trusted for this origin.
+    pub fn keys_of(&self, origin: &str) -> impl Iterator<Item = &VerifyKey> {
+        let logs = self.logs.iter().filter(move |log| log.key.name == origin);
+        logs.map(|log| &log.key)
+    }
+
     /// Whether witnesses are wanted at all.
     pub fn wants_witnesses(&self) -> bool {
         self.quorum.is_some()

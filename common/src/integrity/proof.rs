@@ -69,7 +69,8 @@ pub fn verify_subtree_inclusion(
 }
 
 /// The tree of `new` leaves continues the tree of `old` leaves; equal sizes need equal roots.
-/// Everything continues the empty tree: about size 0 there is no proof, and asking is refused.
+/// Everything continues the empty tree: about size 0 there is no proof, and asking is refused
+/// ([`verify_growth`] takes it).
 pub fn verify_consistency(
     old: (u64, &Hash),
     new: (u64, &Hash),
@@ -80,6 +81,19 @@ pub fn verify_consistency(
         return Err(ProofError::Positions(found));
     }
     verify_subtree_consistency((0, old.0), old.1, new, proof)
+}
+
+/// As [`verify_consistency`], for who may not have seen anything yet: the empty tree needs its own
+/// root and no proof.
+pub fn verify_growth(
+    old: (u64, &Hash),
+    new: (u64, &Hash),
+    proof: &[Hash],
+) -> Result<(), ProofError> {
+    match old {
+        (0, root) => verify_subtree_consistency((0, 0), root, new, proof),
+        _ => verify_consistency(old, new, proof),
+    }
 }
 
 /// The subtree `[start, end)` with root `node` is part of the tree of `tree.0` leaves and root

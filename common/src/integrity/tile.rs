@@ -40,6 +40,18 @@ impl TileId {
         entries.saturating_sub(self.index.saturating_mul(TILE_WIDTH)).min(TILE_WIDTH)
     }
 
+    /// The leaves below the first hashes of the tile, with these hashes as their roots.
+    pub fn covers(self, bytes: &[u8]) -> Result<CompactRange, Corruption> {
+        let rows = 1u64.checked_shl(self.level * HEIGHT).unwrap_or(0);
+        let first = self.index.saturating_mul(TILE_WIDTH).saturating_mul(rows);
+        let mut range = CompactRange::empty(first);
+        for hash in hashes(bytes) {
+            let (from, to) = (range.end(), range.end().saturating_add(rows));
+            range.merge(&CompactRange::from_nodes(from, to, vec![hash])?)?;
+        }
+        Ok(range)
+    }
+
     /// `<L>/<N>[.p/<W>]`, behind `tile/`.
     pub fn path(self, width: u64) -> String {
         let partial = if width == TILE_WIDTH { String::new() } else { format!(".p/{width}") };

@@ -101,7 +101,7 @@ impl TlogProof {
 }
 
 /// One base64 line of 32 bytes.
-fn parse_hash(line: &str) -> Option<Hash> {
+pub(super) fn parse_hash(line: &str) -> Option<Hash> {
     let bytes = BASE64.decode(line).ok()?;
     Hash::try_from(bytes).ok()
 }

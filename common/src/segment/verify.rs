@@ -46,7 +46,7 @@ pub fn verify_segment(
     buffer: Buffer,
     expect: &Expectation,
 ) -> Result<(SegmentView, Vec<RecordBatch>), Corruption> {
-    verify_on(1, buffer, expect)
+    verify_on(1, buffer, expect).map(|(view, batches, _)| (view, batches))
 }
 
 /// The same with all cores, for whom somebody waits.
@@ -54,14 +54,22 @@ pub fn verify_segment_at_once(
     buffer: Buffer,
     expect: &Expectation,
 ) -> Result<(SegmentView, Vec<RecordBatch>), Corruption> {
-    verify_on(threads(), buffer, expect)
+    verify_on(threads(), buffer, expect).map(|(view, batches, _)| (view, batches))
+}
+
+/// The same, with the hashes of the leaves in the order of their seqs: what tiles are made of.
+pub fn verify_segment_leaves(
+    buffer: Buffer,
+    expect: &Expectation,
+) -> Result<(SegmentView, Vec<Hash>), Corruption> {
+    verify_on(1, buffer, expect).map(|(view, _, leaves)| (view, leaves))
 }
 
 fn verify_on(
     threads: usize,
     buffer: Buffer,
     expect: &Expectation,
-) -> Result<(SegmentView, Vec<RecordBatch>), Corruption> {
+) -> Result<(SegmentView, Vec<RecordBatch>, Vec<Hash>), Corruption> {
     verify_bytes(buffer.as_slice(), expect)?;
     let view = SegmentView::parse(buffer)?;
     let seal = view.seal();
@@ -72,10 +80,10 @@ fn verify_on(
     verify_schema(&view)?;
     let batches = view.decode()?;
     verify_form(&batches)?;
-    verify_rows(seal, &batches, threads)?;
+    let leaves = verify_rows(seal, &batches, threads)?;
     verify_tree(seal, expect)?;
     verify_summaries(&view, &batches, threads)?;
-    Ok((view, batches))
+    Ok((view, batches, leaves))
 }
 
 fn verify_bytes(bytes: &[u8], expect: &Expectation) -> Result<(), Corruption> {
@@ -161,7 +169,11 @@ fn verify_schema(view: &SegmentView) -> Result<(), Corruption> {
 }
 
 /// Leaves re-derived from the columns, put in their places, folded into the range nodes.
-fn verify_rows(seal: &Seal, batches: &[RecordBatch], threads: usize) -> Result<(), Corruption> {
+fn verify_rows(
+    seal: &Seal,
+    batches: &[RecordBatch],
+    threads: usize,
+) -> Result<Vec<Hash>, Corruption> {
     let rows = usize::try_from(seal.rows()).unwrap_or(usize::MAX);
     let counted: usize = batches.iter().map(RecordBatch::num_rows).sum();
     if rows != counted {
@@ -183,7 +195,9 @@ fn verify_rows(seal: &Seal, batches: &[RecordBatch], threads: usize) -> Result<(
         derived.into_iter().try_for_each(|leaf| leaves.place(leaf))
     });
     placed.into_iter().collect::<Result<(), _>>()?;
-    leaves.into_inner().unwrap_or_else(PoisonError::into_inner).fold(seal)
+    let leaves = leaves.into_inner().unwrap_or_else(PoisonError::into_inner);
+    leaves.fold(seal)?;
+    Ok(leaves.hashes)
 }
 
 /// What a row's columns say.

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use toml::Table;
 
 /// The sections of `sealcast.toml`.
-pub const SECTIONS: [&str; 4] = ["writer", "shipper", "replica", "access"];
+pub const SECTIONS: [&str; 5] = ["writer", "shipper", "replica", "witness", "access"];
 
 /// Why a configuration is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,9 +60,10 @@ fn read_section(section: &str, file: &Path) -> Result<Table, ConfigError> {
     for (name, value) in &root {
         if !SECTIONS.contains(&name.as_str()) {
             let close = suggest(name, SECTIONS).map(|s| format!("; did you mean [{s}]?"));
-            let expected = "expected the sections [writer], [shipper], [replica], [access]";
+            let expected = SECTIONS.map(|section| format!("[{section}]")).join(", ");
             let close = close.unwrap_or_default();
-            return Err(invalid(format!("unknown section or key {name:?}: {expected}{close}")));
+            let found = format!("unknown section or key {name:?}");
+            return Err(invalid(format!("{found}: expected the sections {expected}{close}")));
         }
         if !value.is_table() {
             return Err(invalid(format!("{name:?} is not a section: write [{name}]")));

@@ -42,10 +42,11 @@ mod tests {
     use super::*;
 
     /// How names of metrics begin; other names do not.
-    const PARTS: [&str; 7] = [
+    const PARTS: [&str; 8] = [
         "sealcast_writer_",
         "sealcast_shipper_",
         "sealcast_replica_",
+        "sealcast_witness_",
         "sealcast_access_",
         "sealcast_tls_",
         "sealcast_store_",
@@ -68,9 +69,9 @@ mod tests {
     fn quoted(start: &str) -> BTreeSet<String> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let mut texts = Vec::new();
-        for folder in
-            ["common/src", "writer/src", "shipper/src", "replica/src", "replica/vault/src"]
-        {
+        let roles =
+            ["writer/src", "shipper/src", "replica/src", "replica/vault/src", "witness/src"];
+        for folder in ["common/src"].into_iter().chain(roles) {
             sources(&root.join(folder), &mut texts);
         }
         let of = |text: &String| -> Vec<String> {

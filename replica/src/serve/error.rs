@@ -3,9 +3,10 @@
 use axum::http::StatusCode;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
+use sealcast_common::bucket::RowLogError;
 use sealcast_common::fault::{Corruption, Kind};
 use sealcast_common::serve::{Problem, suggest};
-use sealcast_vault::OpenError;
+use sealcast_vault::{OpenError, ProveError};
 use serde_json::json;
 
 use crate::sql::{Bound, NotBegun, OverBound, Position, QueryError, SegmentUnavailable, Stale};
@@ -107,17 +108,14 @@ fn root(error: &DataFusionError) -> Problem {
             if let Some(over) = inner.downcast_ref::<OverBound>() {
                 return over_bound(*over);
             }
-            if let Some(stale) = inner.downcast_ref::<Stale>() {
-                let problem = Problem::new(Kind::Unavailable, "replica_stale", stale.to_string());
-                return limited(problem, "max_staleness_ms", stale.max_ms)
-                    .with("age_ms", stale.age_ms)
-                    .retry_after(5)
-                    .hint("ask another replica, or accept what is here with allow_stale=true");
+            if let Some(old) = inner.downcast_ref::<Stale>() {
+                return stale(*old);
             }
             if inner.is::<NotBegun>() {
-                return Problem::new(Kind::Unavailable, "replica_starting", inner.to_string())
-                    .retry_after(1)
-                    .hint("retry, or pass min to wait; GET /readyz says what is missing");
+                return not_begun();
+            }
+            if let Some(error) = inner.downcast_ref::<ProveError>() {
+                return proving(error);
             }
             if let Some(corruption) = inner.downcast_ref::<Corruption>() {
                 return Problem::new(Kind::Corrupt, "segment_corrupt", corruption.to_string())
@@ -148,6 +146,11 @@ fn root(error: &DataFusionError) -> Problem {
         DataFusionError::Execution(_) | DataFusionError::ArrowError(..) => {
             failed(message).hint("a value does not allow what the statement does with it")
         }
+        DataFusionError::Internal(text) if text.contains(OUT_OF_PLACE) => {
+            let detail = "sealcast_proof cannot stand in this place";
+            Problem::new(Kind::Invalid, "not_supported", detail)
+                .hint("select it, or filter by it, in a subquery")
+        }
         // The engine takes a pattern that it cannot compile for a defect of its own.
         DataFusionError::Internal(text) if text.contains(BAD_PATTERN) => {
             let told = text.split_once(BAD_PATTERN).map_or("", |(_, told)| told);
@@ -158,6 +161,80 @@ fn root(error: &DataFusionError) -> Problem {
         _ => Problem::new(Kind::Internal, "internal", message),
     }
 }
+
+pub(super) fn stale(stale: Stale) -> Problem {
+    let problem = Problem::new(Kind::Unavailable, "replica_stale", stale.to_string());
+    limited(problem, "max_staleness_ms", stale.max_ms)
+        .with("age_ms", stale.age_ms)
+        .retry_after(5)
+        .hint("ask another replica, or accept what is here with allow_stale=true")
+}
+
+pub(super) fn not_begun() -> Problem {
+    Problem::new(Kind::Unavailable, "replica_starting", NotBegun.to_string())
+        .retry_after(1)
+        .hint("retry, or pass min to wait; GET /readyz says what is missing")
+}
+
+/// The same for a row that is not there and for one that is not the caller's.
+pub(super) fn unknown_row(shard: u16, seq: u64) -> Problem {
+    let detail = format!("row {seq} of shard {shard} is not known here");
+    Problem::new(Kind::Invalid, "unknown_row", detail)
+        .status(StatusCode::NOT_FOUND)
+        .with("shard", shard)
+        .with("seq", seq)
+        .hint("was it shipped? pass min to wait for it")
+}
+
+/// Why rows are not proved.
+pub(super) fn proving(error: &ProveError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        ProveError::Segment { shard, start, end, source } => {
+            not_available((*shard, *start, *end), source, detail)
+                .hint("retry, or ask another replica")
+        }
+        ProveError::Row(corruption) => {
+            Problem::new(Kind::Corrupt, "segment_corrupt", detail).with("check", corruption.check)
+        }
+        ProveError::TooLarge { max } => Problem::new(Kind::Invalid, "result_too_large", detail)
+            .status(StatusCode::PAYLOAD_TOO_LARGE)
+            .with("limit", *max as u64)
+            .hint("ask for fewer rows at a time"),
+        ProveError::Log(RowLogError::Beyond { shard, size, asked }) => {
+            Problem::new(Kind::Invalid, "unknown_row", detail)
+                .status(StatusCode::NOT_FOUND)
+                .with("shard", *shard)
+                .with("size", *size)
+                .with("asked", *asked)
+                .hint("was it shipped? pass min to wait for it")
+        }
+        ProveError::Log(RowLogError::Store(_)) => {
+            Problem::new(Kind::Unavailable, "tiles_unavailable", detail)
+                .retry_after(5)
+                .hint("is the store reachable? rows are served without it, proofs are not")
+        }
+        ProveError::Log(RowLogError::Missing { key }) => {
+            Problem::new(Kind::Unavailable, "tiles_unavailable", detail)
+                .with("object", key.as_str())
+                .hint("tiles are made again from the rows: remove the shard's newest ckpt object and restart its shipper, which puts them before its next commit")
+        }
+        ProveError::Log(RowLogError::Corrupt(corruption)) => {
+            let object = corruption.object.as_str();
+            tiles_corrupt(detail, corruption.check).with("object", object)
+        }
+        ProveError::Log(RowLogError::Proof { .. }) => tiles_corrupt(detail, "tile"),
+    }
+}
+
+fn tiles_corrupt(detail: String, check: &'static str) -> Problem {
+    Problem::new(Kind::Corrupt, "tiles_corrupt", detail).with("check", check).hint(
+        "rows are not concerned: tiles are made from them, and can be made again; somebody has changed them in the store, or it has lost bytes",
+    )
+}
+
+/// What the engine says of a function that waits, where it may not.
+const OUT_OF_PLACE: &str = "async functions should not be called directly";
 
 /// What the engine says of a regular expression.
 const BAD_PATTERN: &str = "Regular expression did not compile";
@@ -188,6 +265,8 @@ pub(crate) fn concealed(problem: Problem) -> Problem {
     let detail = match problem.code {
         "segment_unavailable" => "rows that the query needs are not available",
         "segment_corrupt" => "rows that the query needs are corrupt and not served",
+        "tiles_unavailable" => "what proofs are made of is not available",
+        "tiles_corrupt" => "what proofs are made of is corrupt: no proof is given",
         "memory_exhausted" => "query needs more memory than it may use",
         "internal" => "query failed inside the engine",
         _ => return problem,
@@ -205,13 +284,22 @@ fn is_refusal(text: &str) -> bool {
 }
 
 fn segment(missing: &SegmentUnavailable) -> Problem {
-    let problem = Problem::new(Kind::Unavailable, "segment_unavailable", missing.to_string())
-        .with("segment", missing.source.segment())
-        .with("shard", missing.shard)
-        .with("range", json!([missing.start, missing.end]))
-        .retry_after(5)
-        .hint("retry, ask another replica, or accept an incomplete answer with allow_partial=true");
-    match &missing.source {
+    let place = (missing.shard, missing.start, missing.end);
+    not_available(place, &missing.source, missing.to_string())
+        .hint("retry, ask another replica, or accept an incomplete answer with allow_partial=true")
+}
+
+fn not_available(
+    (shard, start, end): (u16, u64, u64),
+    source: &OpenError,
+    detail: String,
+) -> Problem {
+    let problem = Problem::new(Kind::Unavailable, "segment_unavailable", detail)
+        .with("segment", source.segment())
+        .with("shard", shard)
+        .with("range", json!([start, end]))
+        .retry_after(5);
+    match source {
         OpenError::Quarantined { corruption, .. } => problem.with("check", corruption.check),
         _ => problem,
     }

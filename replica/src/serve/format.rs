@@ -50,30 +50,16 @@ impl Format {
 
     /// The first that an `Accept` header names; JSON where it leaves the choice.
     pub(crate) fn by_accept(accept: Option<&str>) -> Option<Format> {
-        let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else {
-            return Some(Format::Json);
-        };
-        let mut best: Option<(f32, Format)> = None;
-        for part in accept.split(',') {
-            let mut words = part.split(';').map(str::trim);
-            let media = words.next().unwrap_or_default().to_ascii_lowercase();
-            let quality = words.find_map(|word| word.strip_prefix("q=")?.parse().ok());
-            let quality: f32 = quality.unwrap_or(1.0);
-            let format = match media.as_str() {
-                "*/*" | "application/*" | "application/json" => Format::Json,
-                "application/x-ndjson" | "application/jsonl" | "application/ndjson" => {
-                    Format::Ndjson
-                }
-                "text/csv" | "text/*" => Format::Csv,
-                "application/vnd.apache.arrow.stream" => Format::Arrow,
-                "application/vnd.apache.parquet" | "application/x-parquet" => Format::Parquet,
-                _ => continue,
-            };
-            if quality > 0.0 && best.is_none_or(|(so_far, _)| quality > so_far) {
-                best = Some((quality, format));
+        negotiate(accept, Format::Json, |media| match media {
+            "*/*" | "application/*" | "application/json" => Some(Format::Json),
+            "application/x-ndjson" | "application/jsonl" | "application/ndjson" => {
+                Some(Format::Ndjson)
             }
-        }
-        best.map(|(_, format)| format)
+            "text/csv" | "text/*" => Some(Format::Csv),
+            "application/vnd.apache.arrow.stream" => Some(Format::Arrow),
+            "application/vnd.apache.parquet" | "application/x-parquet" => Some(Format::Parquet),
+            _ => None,
+        })
     }
 
     pub(crate) fn media_type(self) -> &'static str {
@@ -98,6 +84,29 @@ impl Format {
             Format::Arrow | Format::Parquet => Flat::Typed,
         }
     }
+}
+
+/// The first of the best that an `Accept` header names and `known` knows; `usual` without one.
+pub(super) fn negotiate<T: Copy>(
+    accept: Option<&str>,
+    usual: T,
+    known: impl Fn(&str) -> Option<T>,
+) -> Option<T> {
+    let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else {
+        return Some(usual);
+    };
+    let mut best: Option<(f32, T)> = None;
+    for part in accept.split(',') {
+        let mut words = part.split(';').map(str::trim);
+        let media = words.next().unwrap_or_default().to_ascii_lowercase();
+        let quality = words.find_map(|word| word.strip_prefix("q=")?.parse().ok());
+        let quality: f32 = quality.unwrap_or(1.0);
+        let Some(form) = known(&media) else { continue };
+        if quality > 0.0 && best.is_none_or(|(so_far, _)| quality > so_far) {
+            best = Some((quality, form));
+        }
+    }
+    best.map(|(_, form)| form)
 }
 
 /// What a JSON answer says beside its rows.

@@ -26,7 +26,8 @@ use super::params::{Stated, from_body, unknown_key};
 use super::run::{Head, Node, snapshot_id, start};
 
 const ROUTES: &str = "GET and POST /v1/sql, GET /v1/queries, GET and DELETE /v1/queries/{id}, \
-    GET /v1/status, /livez, /readyz, /metrics, /openapi.json";
+    POST /v1/proofs, GET /v1/proofs/{shard}/{seq}, /v1/proofs/consistency, /v1/proofs/range, \
+    GET /log/{shard}/checkpoint, /log/{shard}/tile/…, GET /v1/status, /livez, /readyz, /metrics, /openapi.json";
 /// A body: the statement, its parameters, and what JSON adds to them.
 const BODY_BYTES_MAX: usize = 4 * SQL_BYTES_MAX;
 /// Missing ranges that are listed in a header.
@@ -43,6 +44,8 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .route("/v1/queries", only(WATCH, get(list_queries)))
         .route("/v1/queries/{id}", only(WATCH, get(show_query).delete(cancel_query)))
         .route("/v1/status", only(&[Role::Admin], get(status)))
+        .merge(super::proofs::routes())
+        .merge(super::logs::routes())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(compression())
         .with_state(node)
@@ -80,12 +83,14 @@ async fn post_sql(
     url: Url,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
-    let body = body.map_err(|rejection| {
-        let problem = Problem::new(Kind::Invalid, "body_invalid", rejection.body_text());
-        problem.status(rejection.status()).hint(format!("at most {BODY_BYTES_MAX} bytes"))
-    })?;
+    let body = body.map_err(|rejection| body_invalid(&rejection))?;
     let said = from_body(&headers, &body)?.or(stated(url)?);
     answer(&node, said, (version, &headers), caller).await
+}
+
+pub(super) fn body_invalid(rejection: &BytesRejection) -> Problem {
+    let problem = Problem::new(Kind::Invalid, "body_invalid", rejection.body_text());
+    problem.status(rejection.status()).hint(format!("at most {BODY_BYTES_MAX} bytes"))
 }
 
 async fn answer(

@@ -2,8 +2,10 @@
 //!
 //! Reading order: `http` (routes), `params` (what a request may say), `run` (one query's tasks: `pin`,
 //! `gate`, `work`), `format` (batches → bytes, with `json` and `plain`), `body` (bytes → a stream
-//! that cannot lie), `etag`, `error` (every refusal, in one map).
+//! that cannot lie), `etag`, `error` (every refusal, in one map). `ask` with `proofs` (rows, growth,
+//! ranges) and `logs` (the URLs of C2SP): what shards' logs prove.
 
+mod ask;
 mod body;
 mod error;
 mod etag;
@@ -11,10 +13,13 @@ mod format;
 mod gate;
 mod http;
 mod json;
+mod logs;
 mod openapi;
+mod openapi_proofs;
 mod params;
 mod pin;
 mod plain;
+mod proofs;
 mod run;
 mod work;
 

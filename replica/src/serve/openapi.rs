@@ -12,14 +12,18 @@ const TOKEN: &str = "v1.oQAYKg";
 
 /// The description of a replica.
 pub fn openapi() -> Document {
-    Document::new("Sealcast replica", "Answers SQL over events that it has verified.")
+    let about = "Answers SQL over events that it has verified, and proves them to others.";
+    let document = Document::new("Sealcast replica", about)
         .schema("QueryRequest", request())
         .route("post", "/v1/sql", refusals(post_sql()))
         .route("get", "/v1/sql", refusals(get_sql()))
         .route("get", "/v1/queries", list())
         .route("get", "/v1/queries/{id}", show())
         .route("delete", "/v1/queries/{id}", cancel())
-        .route("get", "/v1/status", status())
+        .route("get", "/v1/status", status());
+    super::openapi_proofs::proofs()
+        .into_iter()
+        .fold(document, |document, (method, path, route)| document.route(method, path, route))
 }
 
 /// Name, schema and meaning of everything that a query may say beside its statement.
@@ -165,8 +169,9 @@ fn refusals(route: Route) -> Route {
         .problems(415, &["content_type_unsupported"])
         .problems(422, &["parameter_invalid", "query_failed"])
         .problems(429, &["too_many_queries"])
-        .problems(500, &["segment_corrupt"])
+        .problems(500, &["segment_corrupt", "tiles_corrupt"])
         .problems(503, &["replica_starting", "segment_unavailable", "memory_exhausted"])
+        .problems(503, &["tiles_unavailable"])
         .problems(503, &["replica_stale"])
         .problems(505, &["http_version_unsupported"])
 }

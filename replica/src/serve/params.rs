@@ -145,10 +145,7 @@ impl Stated {
             None => Format::by_accept(text_of("accept")).ok_or_else(not_acceptable)?,
         };
         let min = self.min.as_deref().or_else(|| text_of("sealcast-min"));
-        let min = min.map(Token::parse).transpose().map_err(|corruption| {
-            invalid("token_invalid", format!("min is not a token: {}", corruption.found))
-                .hint("pass the token that a flush or an append answered")
-        })?;
+        let min = min.map(token).transpose()?;
         if let Some(wait_ms) = self.wait_ms.filter(|wait_ms| *wait_ms > WAIT_MS_MAX) {
             let detail = format!("wait_ms is {wait_ms}; expected at most {WAIT_MS_MAX}");
             return Err(invalid("request_invalid", detail).with("field", "wait_ms"));
@@ -174,6 +171,14 @@ impl Stated {
             grant,
         })
     }
+}
+
+/// Reads `min`.
+pub(super) fn token(text: &str) -> Result<Token, Problem> {
+    Token::parse(text).map_err(|corruption| {
+        invalid("token_invalid", format!("min is not a token: {}", corruption.found))
+            .hint("pass the token that a flush or an append answered")
+    })
 }
 
 fn unknown_format(name: &str) -> Problem {

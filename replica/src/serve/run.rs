@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use sealcast_common::clock::Micros;
+use sealcast_common::clock::{Clock, Micros};
 use sealcast_common::fault::{Kind, hex};
 use sealcast_common::serve::access::Grant;
 use sealcast_common::serve::{Health, Problem};
@@ -34,6 +34,7 @@ const CHUNKS_WAITING: usize = 4;
 pub(crate) struct Node {
     pub(crate) id: String,
     pub(crate) started_at: Micros,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) config: Config,
     pub(crate) vault: Vault,
     pub(crate) engine: Engine,
@@ -218,7 +219,8 @@ async fn attend(job: &Arc<Job>, parts: &mpsc::Sender<Part>) -> Result<u64, Failu
     let waiting = async {
         // A place first: those who wait for data are as many at most as those who wait for a turn.
         let place = node.gate.place(&request.grant.id)?;
-        let snapshot = pin(node, request).await?;
+        let wish = (request.min.as_ref(), request.wait_ms);
+        let snapshot = pin(node, wish, &request.grant).await?;
         Ok((snapshot, node.gate.turn(place).await?))
     };
     let (snapshot, turn) = tokio::select! {

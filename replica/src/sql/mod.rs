@@ -3,7 +3,7 @@
 //! Reading order: `statement` and `bounds` (what may be asked), `session` (one per query, pinned to a
 //! snapshot) with `states`, `table` (which segments survive), `prune` and `spans` (which rows of them), `scan`
 //! and `read` (the plan's leaf), with `search` and `needle` (text), `keep` (what a filter leaves),
-//! `group` (labels by code) and `utc` (hours), `rewrite` (ids as people write them), `bind` (parameters), `bounded`
+//! `group` (labels by code) and `utc` (hours), `rewrite` (ids as people write them), `prove` (rows to proofs), `bind` (parameters), `bounded`
 //! with `growth` and `memory` (what a query may take), `catalog` and `system` (the other tables).
 
 mod bind;
@@ -19,6 +19,7 @@ mod join_text;
 mod keep;
 mod memory;
 mod needle;
+mod prove;
 mod prune;
 mod read;
 mod repeatable;

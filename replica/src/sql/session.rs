@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::bind::{Params, bind};
 use super::bounded::{BoundCalls, CONSTANT_BYTES_MAX, largest_constant};
 use super::bounds::check_plan;
-use super::catalog::{CATALOG, EVENTS_SCHEMA, QueryCatalog};
+use super::catalog::{CATALOG, EVENTS_SCHEMA};
 use super::checked::checked;
 use super::error::{Bound, OverBound, QueryError, SegmentUnavailable, Stale};
 use super::group::GroupByCode;
@@ -310,7 +310,7 @@ impl Engine {
         let statement = parse(sql, marks)?;
         let text = statement.to_string();
         let runtime = self.share(scope);
-        let state = self.states.take(Arc::new(QueryCatalog { scope: Arc::clone(scope) }));
+        let state = self.states.take(scope)?;
         let plan = state.statement_to_plan(statement).await?;
         let read_only = SQLOptions::new()
             .with_allow_ddl(false)

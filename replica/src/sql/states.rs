@@ -4,17 +4,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
+use datafusion::catalog::MemoryCatalogProviderList;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
-use datafusion::execution::TaskContext;
 use datafusion::execution::context::ExecutionProps;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionState;
+use datafusion::execution::{FunctionRegistry as _, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
 use parking_lot::Mutex;
 
-use super::catalog::EVENTS_SCHEMA;
+use super::catalog::{EVENTS_SCHEMA, QueryCatalog};
+use super::prove::{PROOF, proof_function};
+use super::session::QueryScope;
 
 /// Sessions that are kept; more queries than that are planned at the same time on no machine.
 const IDLE_MAX: usize = 64;
@@ -31,19 +33,24 @@ impl States {
         States { base, idle: Mutex::default() }
     }
 
-    /// A session that sees `catalog`, and whose clock stands still from now on.
-    pub(super) fn take(&self, catalog: Arc<dyn CatalogProviderList>) -> SessionState {
+    /// A session for the query of `scope`, whose clock stands still from now on.
+    pub(super) fn take(&self, scope: &Arc<QueryScope>) -> Result<SessionState> {
         let idle = self.idle.lock().pop();
         let mut state = idle.unwrap_or_else(|| self.base.clone());
-        state.register_catalog_list(catalog);
+        state.register_catalog_list(Arc::new(QueryCatalog { scope: Arc::clone(scope) }));
+        state.register_udf(proof_function(scope))?;
         // What `now()` is, from the first row to the last.
         state.mark_start_execution();
-        state
+        Ok(state)
     }
 
     /// Takes back a session, whatever its query has set, seen and pinned.
     pub(super) fn give_back(&self, mut state: SessionState) {
         state.register_catalog_list(Arc::new(MemoryCatalogProviderList::new()));
+        // Kept out of the list if its function could not be taken out: it pins a snapshot.
+        if state.deregister_udf(PROOF).is_err() {
+            return;
+        }
         *state.config_mut() = self.base.config().clone();
         *state.execution_props_mut() = ExecutionProps::new();
         let mut idle = self.idle.lock();

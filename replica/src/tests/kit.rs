@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 
 use arrow::record_batch::RecordBatch;
 use reqwest::{Response, StatusCode};
-use sealcast_common::bucket::Store;
+use sealcast_common::bucket::{Store, put_checkpoint, put_leaves};
 use sealcast_common::catalog::names::{STORE_KEY, commit_key};
 use sealcast_common::catalog::{Catalog, CheckpointEntry, CommitKind, CommitRecord, Descriptor};
 use sealcast_common::clock::Micros;
 use sealcast_common::event::{Event, Position, Target, encode_leaf};
 use sealcast_common::fault::hex;
 use sealcast_common::integrity::{
-    Checkpoint, CompactRange, LocalSigner, Note, Signer as _, VerifyKey, file_hash, leaf_hash,
-    log_id, shard_origin,
+    Checkpoint, CompactRange, Edge, LocalSigner, Note, Signer as _, VerifyKey, file_hash,
+    leaf_hash, log_id, shard_origin,
 };
 use sealcast_common::segment::{
     Expectation, Row, SealRequest, compress, encode_segment, verify_segment,
@@ -66,6 +66,9 @@ pub(crate) struct Bucket {
     store: Store,
     catalog: Catalog,
     trees: BTreeMap<u16, CompactRange>,
+    edges: BTreeMap<u16, Edge>,
+    /// The leaf of every row shipped so far, by shard.
+    pub(crate) leaves: BTreeMap<u16, Vec<Vec<u8>>>,
     /// Every row shipped so far, as its file has it.
     pub(crate) rows: Vec<RecordBatch>,
 }
@@ -80,7 +83,15 @@ impl Bucket {
         let file = StoreFile { format: 1, store_id: hex(&[7; 16]) };
         store.put(STORE_KEY, serde_json::to_vec(&file).unwrap().into()).await.unwrap();
         let catalog = Catalog::empty([7; 16], STREAM);
-        let mut bucket = Bucket { dir, store, catalog, trees: BTreeMap::new(), rows: Vec::new() };
+        let mut bucket = Bucket {
+            dir,
+            store,
+            catalog,
+            trees: BTreeMap::new(),
+            edges: BTreeMap::new(),
+            leaves: BTreeMap::new(),
+            rows: Vec::new(),
+        };
         bucket.commit(CommitKind::Fence, 1, Vec::new()).await;
         bucket
     }
@@ -100,11 +111,12 @@ impl Bucket {
         let origin = shard_origin(CLUSTER, shard);
         let frontier = self.trees.entry(shard).or_insert_with(|| CompactRange::empty(0)).clone();
         let mut range = CompactRange::empty(frontier.end());
-        let mut rows = Vec::new();
+        let (mut rows, mut leaves) = (Vec::new(), Vec::new());
         for (seq, event) in (frontier.end()..).zip(events) {
             let ingested_at = Micros(EPOCH + seq as i64 * 1_000_000 + 500_000);
             let position = Position { log_id: log_id(&origin), seq, ingested_at };
-            range.append(leaf_hash(&encode_leaf(&event.as_ref(), &position).unwrap()));
+            leaves.push(encode_leaf(&event.as_ref(), &position).unwrap());
+            range.append(leaf_hash(&leaves[leaves.len() - 1]));
             rows.push(Row { event, seq, ingested_at });
         }
         let sealed_at = rows.last().unwrap().ingested_at;
@@ -129,6 +141,11 @@ impl Bucket {
         );
         self.trees.get_mut(&shard).unwrap().merge(&range).unwrap();
         self.store.put(&descriptor.key(), object.into()).await.unwrap();
+        let hashes: Vec<_> = leaves.iter().map(|leaf| leaf_hash(leaf)).collect();
+        let edge = self.edges.entry(shard).or_default();
+        put_leaves(&self.store, &descriptor, &hashes, edge).await.unwrap();
+        put_checkpoint(&self.store, shard, checkpoint(&descriptor), edge).await.unwrap();
+        self.leaves.entry(shard).or_default().extend(leaves);
         self.commit(CommitKind::Add, self.catalog.epoch, vec![descriptor.clone()]).await;
         descriptor
     }
@@ -169,6 +186,11 @@ impl Bucket {
         bytes[middle] ^= 1;
         #[expect(clippy::disallowed_methods, reason = "damage is not durable work")]
         std::fs::write(&path, bytes).unwrap();
+    }
+
+    /// The path of an object.
+    pub(crate) fn object(&self, key: &str) -> PathBuf {
+        self.dir.path().join("store").join(key)
     }
 
     /// The token of everything shipped.

@@ -8,6 +8,7 @@ mod kit;
 mod lifecycle;
 mod limits;
 mod plans;
+mod proofs;
 mod pruning;
 mod refusals;
 mod streams;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use sealcast_common::bucket::Store;
+use sealcast_common::bucket::{Store, TileCache};
 use sealcast_common::fault::Corruption;
 use sealcast_common::seams::Seams;
 use sealcast_common::segment::SegmentName;
@@ -33,13 +33,18 @@ const MAPS_MAX: usize = 16_384;
 const MAPS_WAIT: Duration = Duration::from_secs(5);
 const MAPS_LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// Tiles that are kept for the next proof, bytes.
+const TILE_CACHE_BYTES: usize = 32 * 1024 * 1024;
+
 /// Everything local, shared by all snapshots.
 #[derive(Debug)]
 pub(crate) struct Cache {
     segments: PathBuf,
     bad: PathBuf,
     budget: u64,
-    store: Store,
+    pub(crate) store: Store,
+    /// Of the logs' tiles.
+    pub(crate) tiles: TileCache,
     seams: Seams,
     account: Arc<AtomicU64>,
     shelf: Mutex<Shelf>,
@@ -79,6 +84,7 @@ impl Cache {
             bad,
             budget: config.cache_bytes,
             store,
+            tiles: TileCache::new(TILE_CACHE_BYTES),
             account: Arc::default(),
             shelf: Mutex::default(),
             quarantine: Quarantine::new(Arc::clone(&seams.clock)),

@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 use crate::boot::{Trouble, boot, get};
 use crate::error::OpenError;
 use crate::position::{Position, StreamFiles};
-use crate::publish::Core;
-use crate::snapshot::{Commit, SegmentEntry};
+use crate::publish::{Advance, Core};
+use crate::snapshot::SegmentEntry;
 use crate::status::{Board, Lag};
 
 /// Commits being fetched at the same time; more wait in the store.
@@ -41,12 +41,6 @@ const RECHECK_HINTED: Duration = Duration::from_secs(300);
 const RECHECK_PROBES: u32 = 16;
 /// Attempts to fetch a new segment before the commit is published without it.
 const SETTLE_TRIES: u32 = 5;
-
-/// A commit whose segments have been fetched, or found bad.
-struct Advance {
-    commit: Commit,
-    added: Vec<Arc<SegmentEntry>>,
-}
 
 /// The task of one stream.
 pub(crate) struct Follower {
@@ -195,13 +189,13 @@ impl Follower {
             corruption.in_object(&key)
         })?;
         let added = self.core.new_entries(&next, Some(catalog));
-        self.catalog = Some(next);
-        self.unsaved = Some(object.clone());
         if self.board.notes.lock().booted {
-            self.settle(Commit { seq, hash }, added, stop);
+            self.settle(Advance::to(&next, added), stop);
         } else {
             self.unpublished.extend(added);
         }
+        self.catalog = Some(next);
+        self.unsaved = Some(object.clone());
         self.note_position();
         Ok(())
     }
@@ -225,16 +219,16 @@ impl Follower {
     }
 
     /// Fetches and judges what a commit adds, beside the follower.
-    fn settle(&mut self, commit: Commit, added: Vec<Arc<SegmentEntry>>, stop: &CancellationToken) {
+    fn settle(&mut self, advance: Advance, stop: &CancellationToken) {
         let (core, stop) = (Arc::clone(&self.core), stop.clone());
         let settled = async move {
             let parallel = core.config.fetch_parallel;
-            let fetched = futures::stream::iter(added.clone())
+            let fetched = futures::stream::iter(advance.added.clone())
                 .map(|entry| settle_one(Arc::clone(&core), entry))
                 .buffer_unordered(parallel)
                 .for_each(futures::future::ready);
             stop.run_until_cancelled(fetched).await?;
-            Some(Advance { commit, added })
+            Some(advance)
         };
         self.settling.push_back(self.core.cache.flights.spawn(settled));
     }
@@ -242,7 +236,8 @@ impl Follower {
     /// The oldest commit has settled: queries see it.
     fn advance(&self, settled: Result<Option<Advance>, JoinError>) {
         match settled {
-            Ok(Some(advance)) => self.core.publish(&self.stream, advance.commit, advance.added),
+            // Fetched, or found bad.
+            Ok(Some(advance)) => self.core.publish(&self.stream, advance),
             // Stopping.
             Ok(None) => {}
             // Going on would leave a hole in what is published: the replica ends instead.
@@ -297,8 +292,8 @@ impl Follower {
 
     fn publish_boot(&mut self) {
         let added = std::mem::take(&mut self.unpublished);
-        let (seq, hash) = self.last();
-        self.core.publish(&self.stream, Commit { seq, hash }, added);
+        let Some(catalog) = &self.catalog else { return };
+        self.core.publish(&self.stream, Advance::to(catalog, added));
     }
 
     /// The log must still have the record that we have at `seq`: records never change.

@@ -6,7 +6,7 @@
 //! Reading order: `snapshot` and `segments` (what queries see), `follow` and `boot` (the log → the catalog),
 //! `cache` (absent → fetched → judged → mapped → evicted), `admit` (the only maker of a
 //! [`VerifiedSegment`]), `mmap`, `sigbus`, `evict`, `quarantine`, `position` (what survives a restart),
-//! `hints`, `background`, `status`. It knows nothing of SQL.
+//! `hints`, `background`, `status`; `prove` (rows as their logs have them). It knows nothing of SQL.
 //!
 //! Truth is `GET log/<n+1>`; hints only shorten the wait, and nothing lists after boot.
 
@@ -21,6 +21,7 @@ mod follow;
 mod hints;
 mod mmap;
 mod position;
+mod prove;
 mod publish;
 mod quarantine;
 mod segments;
@@ -37,6 +38,7 @@ mod tests;
 pub use admit::VerifiedSegment;
 pub use error::{OpenError, VaultError};
 pub use hints::HintPeer;
+pub use prove::{Leaf, ProveError, Proven, RangeProof, RowPlace};
 pub use segments::{Block, Bounds, Segments};
 pub use sigbus::MapWatch;
 pub use snapshot::{Commit, SegmentEntry, SegmentState, VaultSnapshot};

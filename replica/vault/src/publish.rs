@@ -20,7 +20,7 @@ use crate::error::VaultError;
 use crate::follow::Follower;
 use crate::position::StreamFiles;
 use crate::segments::{Block, Segments, append};
-use crate::snapshot::{Commit, Fresh, Freshness, SegmentEntry, VaultSnapshot};
+use crate::snapshot::{Commit, Fresh, Freshness, Logs, SegmentEntry, VaultSnapshot};
 use crate::status::Board;
 use crate::{VaultConfig, hints};
 
@@ -51,6 +51,25 @@ pub(crate) type Boards = Mutex<BTreeMap<String, Arc<Board>>>;
 struct Settled {
     commit: Commit,
     shards: BTreeMap<u16, Vec<Arc<Block>>>,
+    logs: Logs,
+}
+
+/// A commit that has settled, and what it leads to.
+#[derive(Debug)]
+pub(crate) struct Advance {
+    pub(crate) commit: Commit,
+    /// The segments that no snapshot shows yet.
+    pub(crate) added: Vec<Arc<SegmentEntry>>,
+    /// All shards of the stream after it.
+    pub(crate) logs: Logs,
+}
+
+impl Advance {
+    /// To the state that `catalog` is.
+    pub(crate) fn to(catalog: &Catalog, added: Vec<Arc<SegmentEntry>>) -> Self {
+        let commit = Commit { seq: catalog.seq, hash: catalog.hash };
+        Advance { commit, added, logs: catalog.shards.clone() }
+    }
 }
 
 impl Core {
@@ -66,8 +85,8 @@ impl Core {
         let cache = Arc::new(Cache::open(&config, store.clone(), seams.clone())?);
         let boards = Arc::<Boards>::default();
         let fresh = Fresh { boards: Arc::clone(&boards), streams: BTreeMap::new() };
-        let (positions, segments) = (BTreeMap::new(), Segments::default());
-        let nothing = VaultSnapshot::new(0, positions, segments, fresh, Arc::clone(&cache));
+        let nothing = (Segments::default(), Logs::new());
+        let nothing = VaultSnapshot::new(0, BTreeMap::new(), nothing, fresh, Arc::clone(&cache));
         let core = Arc::new(Core {
             config,
             store,
@@ -112,7 +131,7 @@ impl Core {
         match loaded {
             Ok(Some(catalog)) => {
                 let entries = self.new_entries(&catalog, None);
-                self.publish(stream, Commit { seq: catalog.seq, hash: catalog.hash }, entries);
+                self.publish(stream, Advance::to(&catalog, entries));
                 self.local.lock().insert(stream.to_owned(), catalog);
             }
             Ok(None) => {}
@@ -179,12 +198,18 @@ impl Core {
         Ok(())
     }
 
-    /// `added` has settled: queries see it from now on, up to `commit`.
-    pub(crate) fn publish(&self, stream: &str, commit: Commit, added: Vec<Arc<SegmentEntry>>) {
+    /// `advance` has settled: queries see it from now on.
+    pub(crate) fn publish(&self, stream: &str, advance: Advance) {
         let mut settled = self.settled.lock();
         let ours = settled.entry(stream.to_owned()).or_default();
-        ours.commit = commit;
-        for entry in added {
+        ours.commit = advance.commit;
+        for (shard, log) in advance.logs {
+            let held = ours.logs.get(&shard).map_or(0, |held| held.size());
+            if held <= log.size() {
+                ours.logs.insert(shard, log);
+            }
+        }
+        for entry in advance.added {
             let shard = ours.shards.entry(entry.descriptor.id.shard).or_default();
             // Never twice: a boot that starts again may bring what is shown already.
             let end = shard.last().map_or(0, |block| block.last().descriptor.end());
@@ -196,6 +221,8 @@ impl Core {
         shards.sort_unstable_by_key(|(shard, _)| **shard);
         let blocks = shards.into_iter().flat_map(|(_, blocks)| blocks).map(Arc::clone);
         let segments = Segments::new(blocks.collect());
+        let logs = settled.values().flat_map(|stream| &stream.logs);
+        let logs: Logs = logs.map(|(shard, log)| (*shard, Arc::clone(log))).collect();
         let positions: BTreeMap<String, Commit> =
             settled.iter().map(|(name, stream)| (name.clone(), stream.commit)).collect();
         let before = self.current();
@@ -212,7 +239,7 @@ impl Core {
         let fresh = Fresh { boards: Arc::clone(&self.boards), streams: streams.collect() };
         let cache = Arc::clone(&self.cache);
         let version = before.version + 1;
-        let snapshot = VaultSnapshot::new(version, positions, segments, fresh, cache);
+        let snapshot = VaultSnapshot::new(version, positions, (segments, logs), fresh, cache);
         tracing::debug!(version, segments = snapshot.segments.len(), "snapshot published");
         metrics::gauge!("sealcast_replica_segments").set(snapshot.segments.len() as f64);
         self.current.send_replace(Arc::new(snapshot));

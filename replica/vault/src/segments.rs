@@ -153,6 +153,19 @@ impl Segments {
         &self.blocks
     }
 
+    /// The one that holds the row `seq` of `shard`.
+    pub fn covering(&self, shard: u16, seq: u64) -> Option<&Arc<SegmentEntry>> {
+        let before = |next: (u16, u64)| next <= (shard, seq);
+        let block = self.blocks.partition_point(|block| before((block.shard(), block.seq().0)));
+        let entries = self.blocks.get(block.checked_sub(1)?)?.entries();
+        let entry = entries.partition_point(|entry| {
+            before((entry.descriptor.id.shard, entry.descriptor.id.start))
+        });
+        let entry = entries.get(entry.checked_sub(1)?)?;
+        let descriptor = &entry.descriptor;
+        (descriptor.id.shard == shard && seq < descriptor.end()).then_some(entry)
+    }
+
     /// How many segments.
     pub fn len(&self) -> usize {
         self.count

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use sealcast_common::catalog::Descriptor;
+use sealcast_common::catalog::{Descriptor, ShardCatalog};
 use sealcast_common::cbor::Writer;
 use sealcast_common::clock::Micros;
 use sealcast_common::integrity::{Hash, empty_root, keyed_digest};
@@ -175,9 +175,14 @@ pub struct VaultSnapshot {
     pub segments: Segments,
     /// The clusters whose shards these are; one, usually.
     pub clusters: BTreeSet<String>,
+    /// By shard: exactly those segments, with the checkpoint that was signed after the last one.
+    pub(crate) logs: Logs,
     pub(crate) fresh: Fresh,
-    cache: Arc<Cache>,
+    pub(crate) cache: Arc<Cache>,
 }
+
+/// What has been committed of each shard.
+pub(crate) type Logs = BTreeMap<u16, Arc<ShardCatalog>>;
 
 /// What a snapshot knows of its own age.
 #[derive(Debug)]
@@ -198,7 +203,7 @@ impl VaultSnapshot {
     pub(crate) fn new(
         version: u64,
         positions: BTreeMap<String, Commit>,
-        segments: Segments,
+        (segments, logs): (Segments, Logs),
         fresh: Fresh,
         cache: Arc<Cache>,
     ) -> Self {
@@ -211,7 +216,7 @@ impl VaultSnapshot {
             }
         }
         let digest = digest(&positions);
-        VaultSnapshot { version, vector, digest, positions, segments, clusters, fresh, cache }
+        VaultSnapshot { version, vector, digest, positions, segments, clusters, logs, fresh, cache }
     }
 
     /// Opens a segment: local → mapped; absent → fetched, verified and mapped, once for all who

@@ -15,7 +15,7 @@ use object_store::{
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use parking_lot::Mutex;
-use sealcast_common::bucket::Store;
+use sealcast_common::bucket::{Store, put_checkpoint, put_leaves};
 use sealcast_common::catalog::names::{
     STORE_KEY, commit_key, head_key, snapshot_key, snapshot_leaf_key,
 };
@@ -27,8 +27,8 @@ use sealcast_common::clock::Micros;
 use sealcast_common::event::{Event, Position, encode_leaf};
 use sealcast_common::fault::hex;
 use sealcast_common::integrity::{
-    Checkpoint, CompactRange, LocalSigner, Note, Signer as _, VerifyKey, file_hash, leaf_hash,
-    log_id, shard_origin,
+    Checkpoint, CompactRange, Edge, Hash, LocalSigner, Note, Signer as _, VerifyKey, file_hash,
+    leaf_hash, log_id, shard_origin,
 };
 use sealcast_common::segment::{
     Expectation, Row, SealRequest, compress, encode_segment, verify_segment,
@@ -44,6 +44,9 @@ pub(crate) struct Shipper {
     pub(crate) catalog: Catalog,
     signer: LocalSigner,
     trees: BTreeMap<u16, CompactRange>,
+    edges: BTreeMap<u16, Edge>,
+    /// Hashes of the leaves of the last segment.
+    leaves: Vec<Hash>,
     time: i64,
 }
 
@@ -57,6 +60,8 @@ impl Shipper {
             catalog: Catalog::empty([7; 16], STREAM),
             signer: LocalSigner::from_seed("shipper", &[1; 32]),
             trees: BTreeMap::new(),
+            edges: BTreeMap::new(),
+            leaves: Vec::new(),
             time: 1_700_000_000_000_000,
         };
         let fence = shipper.record(CommitKind::Fence, 1, Vec::new());
@@ -77,6 +82,10 @@ impl Shipper {
         lie: impl FnOnce(&mut Descriptor),
     ) -> Descriptor {
         let (mut descriptor, object) = self.segment(shard, rows);
+        let edge = self.edges.entry(shard).or_default();
+        put_leaves(&self.store, &descriptor, &self.leaves, edge).await.unwrap();
+        let signed = checkpoint(&descriptor);
+        put_checkpoint(&self.store, shard, signed, edge).await.unwrap();
         lie(&mut descriptor);
         self.store.put(&descriptor.key(), object.into()).await.unwrap();
         let record = self.record(CommitKind::Add, self.catalog.epoch, vec![descriptor.clone()]);
@@ -107,6 +116,7 @@ impl Shipper {
         let frontier = self.trees.entry(shard).or_insert_with(|| CompactRange::empty(0)).clone();
         let mut range = CompactRange::empty(frontier.end());
         let mut list = Vec::new();
+        self.leaves.clear();
         for seq in frontier.end()..frontier.end() + rows {
             self.time += 1_000;
             let mut event_id = [0; 16];
@@ -122,7 +132,9 @@ impl Shipper {
             };
             let ingested_at = Micros(self.time + 5);
             let position = Position { log_id: log_id(&origin), seq, ingested_at };
-            range.append(leaf_hash(&encode_leaf(&event.as_ref(), &position).unwrap()));
+            let leaf = leaf_hash(&encode_leaf(&event.as_ref(), &position).unwrap());
+            self.leaves.push(leaf);
+            range.append(leaf);
             list.push(Row { event, seq, ingested_at });
         }
         let request = SealRequest {

@@ -61,6 +61,7 @@ async fn a_store_that_refuses_everything_is_called_seldom_and_nothing_is_lost() 
     sealed.seal(0, 1);
     let (handle, stop) = started(config(&sealed), &store).await;
     until("shipped", || handle.status().lag_rows == Some(0)).await;
+    super::cluster::anchored(&plain).await;
     layer.stop();
     let before = layer.calls().len();
     let clock = Arc::clone(&handle.clock);

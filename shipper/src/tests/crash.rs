@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use futures::StreamExt as _;
 use sealcast_common::catalog::names::head_key;
 
+use super::cluster::cluster;
 use super::sealed::SealedDir;
 use super::stores::{Behaviour, folder, odd};
 use super::{config, folded, once, started};
@@ -48,6 +49,9 @@ async fn dies_at(operation: usize, after_effect: bool) {
     assert_eq!(catalog.vector().into_iter().collect::<Vec<_>>(), sealed.vector(), "{what}");
     assert_eq!(catalog.segments().count(), 3, "{what}");
     assert_eq!(sealed.shipped().vector, catalog.vector(), "{what}");
+    // One history of the cluster, which has seen everything.
+    let anchored = cluster(&plain, &sealed).await.shards;
+    assert!(anchored.iter().all(|(shard, known)| catalog.vector()[shard] == known.size), "{what}");
     for segment in catalog.segments() {
         assert!(plain.get(&segment.key()).await.unwrap().is_some(), "{what}");
     }

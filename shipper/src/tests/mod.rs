@@ -2,6 +2,8 @@
 
 mod boundary;
 mod budget;
+mod cluster;
+mod cosign;
 mod crash;
 mod faults;
 mod http;
@@ -10,6 +12,7 @@ mod probe;
 mod sealed;
 mod shipping;
 mod stores;
+mod tiles;
 mod witness;
 
 use std::time::Duration;

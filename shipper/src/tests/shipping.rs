@@ -158,7 +158,8 @@ async fn a_snapshot_boots_the_next_one_and_a_bad_one_costs_only_time() {
     sealed.seal(0, 2);
     let (store, seen) = odd(&plain, Behaviour::default());
     once(&sealed, &store).await.unwrap();
-    assert_eq!(seen.log_gets.load(SeqCst), 2, "the snapshot's commit and the one after it");
+    let wanted = "the snapshot's commit, the one after it, and that of the last epoch";
+    assert_eq!(seen.log_gets.load(SeqCst), 3, "{wanted}");
     let head = plain.get(&head_key("node-a")).await.unwrap().unwrap();
     let head: HeadFile = checked::parse("head", &head).unwrap();
     let key = head.snapshot.unwrap();

@@ -101,7 +101,7 @@ impl ObjectStore for Odd {
         if at.as_ref().contains("/seg/") {
             self.behaviour.segment_puts.fetch_add(1, Ordering::SeqCst);
         }
-        let on_log = at.as_ref().contains("/log/");
+        let on_log = is_commit(at);
         if on_log && self.behaviour.lose_answer.swap(false, Ordering::SeqCst) {
             fate = Fate::Unanswered;
         }
@@ -113,7 +113,7 @@ impl ObjectStore for Odd {
         if self.fate(at) != Fate::Done {
             return broken();
         }
-        if at.as_ref().contains("/log/") {
+        if is_commit(at) {
             self.behaviour.log_gets.fetch_add(1, Ordering::SeqCst);
         }
         self.inner.get_opts(at, how).await
@@ -147,4 +147,9 @@ impl ObjectStore for Odd {
     async fn copy_opts(&self, from: &Key, to: &Key, how: CopyOptions) -> Result<()> {
         self.inner.copy_opts(from, to, how).await
     }
+}
+
+/// Of a stream's log, not the cluster's.
+fn is_commit(key: &Key) -> bool {
+    key.as_ref().starts_with("st/") && key.as_ref().contains("/log/")
 }

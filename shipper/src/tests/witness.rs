@@ -22,6 +22,7 @@ async fn nothing_is_committed_to_a_store_that_was_emptied() {
     sealed.seal(0, 5);
     let (handle, stop) = started(config(&sealed), &store).await;
     until("shipped", || handle.status().lag_rows == Some(0) && handle.status().seq == 2).await;
+    super::cluster::anchored(&store).await;
     // As when a share is unmounted; what we have just put is not looked at for a second.
     let aside = tempfile::TempDir::new_in(folder.path().parent().unwrap()).unwrap();
     move_all(folder.path(), aside.path());

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use super::support::{Found, Writer, copy_dir, event, files_under, logs, sealed_rows, write};
+use super::support::{
+    Found, Writer, copy_dir, event, files_under, logs, refused_start, sealed_rows, write,
+};
+use crate::Discord;
 
 /// Three acknowledged requests in one log, as a crash leaves them.
 async fn crashed_with_three_frames() -> tempfile::TempDir {
@@ -206,7 +209,7 @@ async fn data_behind_a_signed_size_is_refused() {
     let header = sealcast_common::wal::WalHeader { shard, start: 1, log_id };
     std::fs::remove_file(&log[0]).unwrap();
     write(&name, &header.to_bytes());
-    assert_eq!(refusal(dir.path()).await.check, "signed_size");
+    assert_eq!(refused_start(dir.path()).await, ("signed_size", Discord::Behind));
     // Retention of the oldest file is no such thing.
     let dir = sealed_twice().await;
     let first = &files_under(&dir.path().join("sealed"), ".seg")[0];

@@ -9,11 +9,11 @@ use std::sync::{Arc, RwLock};
 use tokio::sync::{mpsc, watch};
 
 use super::support::{
-    PlannedFiles, Writer, config, copy_dir, event, files_under, logs, sealed_rows,
+    PlannedFiles, Writer, config, copy_dir, event, files_under, logs, refused_start, sealed_rows,
 };
 use crate::handle::{Busy, QueueBounds, ShardHandle, ShardView};
 use crate::window::Window;
-use crate::{RecoveryError, RunError, StartError};
+use crate::{Discord, RecoveryError, RunError, StartError};
 
 /// Fails `operation` on files whose names end so, once armed.
 fn armed(
@@ -325,9 +325,9 @@ async fn nothing_is_signed_by_a_start_that_is_refused() {
     let note = &files_under(&dir.path().join("sealed"), ".note")[0];
     let copy = behind.path().join(note.strip_prefix(dir.path()).unwrap());
     super::support::write(&copy, &std::fs::read(note).unwrap());
-    let writer = Writer::start(behind.path()).await;
-    assert_eq!(writer.corrupt_shard().await.check, "signed_size");
-    assert!(writer.stop().await.is_err());
+    assert_eq!(refused_start(behind.path()).await, ("signed_state", Discord::Missing));
+    copy_dir(&dir.path().join("keys"), &behind.path().join("keys"));
+    assert_eq!(refused_start(behind.path()).await, ("signed_size", Discord::Behind));
     assert_eq!(files_under(&behind.path().join("sealed"), ""), [copy]);
     assert_eq!(logs(behind.path()).len(), 1, "the log with the row is untouched");
 }

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use sealcast_common::checked;
 use sealcast_common::clock::ManualClock;
+use sealcast_common::integrity::SeedError;
 use sealcast_common::layout::DATA_FORMAT;
 use sealcast_common::wire::NodeFile;
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::support::{Answer, Writer, config, copy_dir, event, files_under, logs, sealed_rows};
-use crate::{Config, Seams, StartError};
+use crate::{Config, KeyError, Seams, StartError};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_events_survive_a_crash() {
@@ -217,9 +218,11 @@ async fn secrets_are_private_and_never_replaced() {
     assert_eq!(mode(&key), 0o600);
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
     let start = || Writer::start_with(config(dir.path()), Seams::default());
-    assert!(matches!(start().await, Err(StartError::Key(crate::KeyError::Mode { .. }))));
+    let refused = start().await;
+    assert!(matches!(refused, Err(StartError::Key(KeyError::Seed(SeedError::Mode { .. })))));
     std::fs::remove_file(&key).unwrap();
-    assert!(matches!(start().await, Err(StartError::Key(crate::KeyError::Missing { .. }))));
+    let refused = start().await;
+    assert!(matches!(refused, Err(StartError::Key(KeyError::Seed(SeedError::Missing { .. })))));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,6 +8,7 @@ mod faults;
 mod hostile;
 mod idempotency;
 mod lifecycle;
+mod signer;
 mod support;
 
 use serde_json::{Value, json};

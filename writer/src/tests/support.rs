@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::disk::{files_in, read_aligned};
-use crate::{Config, Ended, Handle, RunError, Seams, StartError, start};
+use crate::{Config, Discord, Ended, Handle, RecoveryError, RunError, Seams, StartError, start};
 
 pub(super) struct Writer {
     handle: Handle,
@@ -228,6 +228,21 @@ async fn done(answer: Answer) -> Option<Answer> {
     assert!(!answer.header("retry-after").is_empty());
     tokio::time::sleep(Duration::from_millis(10)).await;
     None
+}
+
+/// By which check a folder is refused as another copy than the one that was signed.
+pub(super) async fn refused_start(dir: &Path) -> (&'static str, Discord) {
+    refused_start_with(config(dir)).await
+}
+
+pub(super) async fn refused_start_with(config: Config) -> (&'static str, Discord) {
+    match Writer::start_with(config, Seams::default()).await {
+        Err(StartError::Shard { source: RecoveryError::Signed { finding, discord }, .. }) => {
+            (finding.check, discord)
+        }
+        Err(other) => panic!("refused for another reason: {other}"),
+        Ok(_) => panic!("started"),
+    }
 }
 
 pub(super) fn event(tenant: &str, action: &str) -> Value {

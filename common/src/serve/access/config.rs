@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Access, Peer, TokensError};
+use super::{Access, Peer, Strangers, TokensError};
 use crate::seams::Seams;
 use crate::serve::server::{Bound, ServeError, Tls, TlsError, bind};
 use crate::serve::{ConfigError, Health, load_section};
@@ -115,26 +115,58 @@ impl AccessConfig {
         seams: &Seams,
         health: &Health,
     ) -> Result<Bound, ServeError> {
-        let tls = self.tls(seams, health)?;
-        let access = match &self.tokens {
-            Some(path) => Access::from_file(path.clone(), Arc::clone(&seams.clock), health.clone())
-                .map_err(AccessError::from)?,
-            None => Access::open(),
-        };
-        let bound = bind(address).await?;
+        let access = self.access(seams, health)?;
+        let is_open = access.is_open();
+        let bound = self.listen(address, access, false, seams, health).await?;
         let address = bound.address;
-        if !address.ip().is_loopback() {
-            if access.is_open() {
-                return Err(AccessError::Open { address }.into());
-            }
-            if tls.is_none() && !self.allow_plain_text {
-                return Err(AccessError::Plain { address }.into());
-            }
+        if is_open && !address.ip().is_loopback() {
+            return Err(AccessError::Open { address }.into());
         }
-        if access.is_open() {
+        if is_open {
             tracing::warn!(%address, "access open");
         }
-        Ok(bound.locked(access, tls, self.metrics_open))
+        Ok(bound)
+    }
+
+    /// As [`AccessConfig::bind`], for a server that asks nobody for a token, because each request
+    /// proves itself and each answer is for everybody. Tokens, where they are set, guard `/metrics`
+    /// and the details of `/readyz`.
+    pub async fn bind_public(
+        &self,
+        address: &str,
+        seams: &Seams,
+        health: &Health,
+    ) -> Result<Bound, ServeError> {
+        let access = self.access(seams, health)?;
+        self.listen(address, access, true, seams, health).await
+    }
+
+    fn access(&self, seams: &Seams, health: &Health) -> Result<Access, AccessError> {
+        match &self.tokens {
+            None => Ok(Access::open()),
+            Some(path) => {
+                Ok(Access::from_file(path.clone(), Arc::clone(&seams.clock), health.clone())?)
+            }
+        }
+    }
+
+    async fn listen(
+        &self,
+        address: &str,
+        access: Access,
+        routes: bool,
+        seams: &Seams,
+        health: &Health,
+    ) -> Result<Bound, ServeError> {
+        let tls = self.tls(seams, health)?;
+        let bound = bind(address).await?;
+        let address = bound.address;
+        // Tokens must not travel in plain text; without tokens there is nothing to hide.
+        let shown = !access.is_open() && tls.is_none() && !self.allow_plain_text;
+        if shown && !address.ip().is_loopback() {
+            return Err(AccessError::Plain { address }.into());
+        }
+        Ok(bound.locked(access, tls, Strangers { metrics: self.metrics_open, routes }))
     }
 
     fn tls(&self, seams: &Seams, health: &Health) -> Result<Option<Tls>, AccessError> {

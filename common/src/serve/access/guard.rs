@@ -107,17 +107,26 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
+/// What strangers may ask, beside `/livez` and `/readyz`.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::serve) struct Strangers {
+    /// `/metrics`.
+    pub(in crate::serve) metrics: bool,
+    /// Everything else: a server whose requests prove themselves.
+    pub(in crate::serve) routes: bool,
+}
+
 #[derive(Clone, Debug)]
 struct Guard {
     access: Access,
-    metrics_open: bool,
+    strangers: Strangers,
 }
 
 /// Puts the guard before every route of `router`, unknown ones included. Only `/livez` is for
-/// everybody; `/readyz` tells strangers yes or no; `/metrics` is for the role `admin`, or for
-/// everybody with `metrics_open`.
-pub(in crate::serve) fn guard(router: Router, access: Access, metrics_open: bool) -> Router {
-    router.layer(from_fn_with_state(Guard { access, metrics_open }, admit))
+/// everybody; `/readyz` tells strangers yes or no; `/metrics` is for the role `admin`, unless it is
+/// for `strangers` too.
+pub(in crate::serve) fn guard(router: Router, access: Access, strangers: Strangers) -> Router {
+    router.layer(from_fn_with_state(Guard { access, strangers }, admit))
 }
 
 async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
@@ -126,8 +135,8 @@ async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> 
     request.headers_mut().remove(header::AUTHORIZATION);
     let open = match request.uri().path() {
         "/livez" | "/readyz" => true,
-        "/metrics" => guard.metrics_open,
-        _ => false,
+        "/metrics" => guard.strangers.metrics,
+        _ => guard.strangers.routes,
     };
     match known {
         Ok(grant) => {

@@ -25,8 +25,8 @@ use crate::integrity::keyed_digest;
 
 pub use config::{AccessArgs, AccessConfig, AccessError};
 pub use file::{TokenEntry, TokensError, create_token, list_tokens, revoke_token};
-pub(super) use guard::guard;
 pub use guard::{Caller, Denied, only};
+pub(super) use guard::{Strangers, guard};
 pub use live::Access;
 pub use peer::{Peer, PeerError};
 pub use token::TokenText;

@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::access::{Access, AccessError, guard};
+use super::access::{Access, AccessError, Strangers, guard};
 
 pub use certificate::CertificateText;
 pub use tls::{Tls, TlsError};
@@ -54,7 +54,7 @@ pub struct Bound {
     listener: TcpListener,
     tls: Option<Tls>,
     access: Access,
-    metrics_open: bool,
+    strangers: Strangers,
     /// The real address, also when port 0 was asked for.
     pub address: SocketAddr,
 }
@@ -67,14 +67,15 @@ pub async fn bind(address: &str) -> Result<Bound, ServeError> {
     };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    Ok(Bound { listener, tls: None, access: Access::open(), metrics_open: true, address })
+    let strangers = Strangers { metrics: true, routes: false };
+    Ok(Bound { listener, tls: None, access: Access::open(), strangers, address })
 }
 
 impl Bound {
     /// Every connection speaks TLS, if given; every request passes the guard of `access`.
     #[must_use]
-    pub(super) fn locked(self, access: Access, tls: Option<Tls>, metrics_open: bool) -> Self {
-        Bound { tls, access, metrics_open, ..self }
+    pub(super) fn locked(self, access: Access, tls: Option<Tls>, strangers: Strangers) -> Self {
+        Bound { tls, access, strangers, ..self }
     }
 
     /// `http` or `https`.
@@ -119,7 +120,7 @@ async fn serve_within(
     drain: Duration,
     bounds: Bounds,
 ) {
-    let router = guard(router, bound.access.clone(), bound.metrics_open);
+    let router = guard(router, bound.access.clone(), bound.strangers);
     let (tasks, places) = (TaskTracker::new(), Arc::new(Semaphore::new(bounds.connections)));
     let accept = async {
         loop {

@@ -351,3 +351,45 @@ async fn an_endless_object_is_not_taken_into_memory() {
     node.until(|status| status.not_ready.is_empty()).await;
     node.stop().await;
 }
+
+/// Each shard's log is at the size that the snapshot shows: never ahead of what was admitted, also
+/// after a restart, from local state alone.
+#[tokio::test]
+async fn logs_are_at_the_size_that_is_shown() {
+    let place = Place::new();
+    let mut shipper = Shipper::start(place.store.clone()).await;
+    let node = place.node().await;
+    let shown = |snapshot: &crate::VaultSnapshot| {
+        for (shard, size) in &snapshot.vector {
+            assert_eq!(snapshot.log(*shard).unwrap().size(), *size);
+            for seq in 0..*size {
+                let entry = snapshot.segments.covering(*shard, seq).unwrap();
+                let id = &entry.descriptor.id;
+                assert!(id.shard == *shard && (id.start..entry.descriptor.end()).contains(&seq));
+            }
+            assert!(snapshot.segments.covering(*shard, *size).is_none());
+        }
+        assert!(snapshot.log(9).is_err() && snapshot.segments.covering(9, 0).is_none());
+    };
+    shown(&node.vault.snapshot());
+    for (shard, rows) in [(1, 3), (0, 5), (1, 1), (3, 70), (0, 2), (1, 4)] {
+        shipper.ship(shard, rows).await;
+        shown(&node.vault.snapshot());
+        shown(&*node.caught_up(&shipper).await);
+    }
+    let rows: Vec<_> = (0..8).map(|seq| (1, seq)).chain([(1, 8), (2, 0), (0, 6)]).collect();
+    let proven = node.vault.snapshot().prove(&rows, None, usize::MAX).await.unwrap();
+    assert_eq!(proven.iter().map(Option::is_some).filter(|there| *there).count(), 9);
+    assert!(proven[8].is_none() && proven[9].is_none());
+    node.stop().await;
+    place.layer.down.store(true, Ordering::SeqCst);
+    let node = place.node().await;
+    shown(&node.vault.snapshot());
+    assert_eq!(node.vault.snapshot().vector.len(), 3);
+    // Rows are there; what proves them is in the store.
+    let snapshot = node.vault.snapshot();
+    assert_eq!(snapshot.leaves(&rows, None, usize::MAX).await.unwrap().len(), 9);
+    let failed = snapshot.prove(&rows, None, usize::MAX).await.unwrap_err();
+    assert_eq!(failed.kind(), sealcast_common::fault::Kind::Unavailable);
+    node.stop().await;
+}

@@ -13,7 +13,7 @@ struct Crate {
 }
 
 /// The dependency table. A folder inside another comes first.
-const CRATES: [Crate; 9] = [
+const CRATES: [Crate; 10] = [
     Crate { dir: "common", name: "sealcast-common", sees: &[] },
     Crate { dir: "writer", name: "sealcast-writer", sees: &CONTRACT },
     Crate { dir: "shipper", name: "sealcast-shipper", sees: &CONTRACT },
@@ -23,6 +23,7 @@ const CRATES: [Crate; 9] = [
         name: "sealcast-replica",
         sees: &["sealcast-common", "sealcast-vault", FAULTS],
     },
+    Crate { dir: "witness", name: "sealcast-witness", sees: &CONTRACT },
     Crate { dir: "cli", name: "sealcast-cli", sees: &ROLES },
     Crate { dir: "tests/tidy", name: "sealcast-tidy", sees: &[] },
     Crate { dir: "tests/faults", name: FAULTS, sees: &["sealcast-common"] },
@@ -34,21 +35,23 @@ const FAULTS: &str = "sealcast-faults";
 
 const CONTRACT: [&str; 2] = ["sealcast-common", FAULTS];
 
-const ROLES: [&str; 5] = [
+const ROLES: [&str; 6] = [
     "sealcast-common",
     "sealcast-writer",
     "sealcast-shipper",
     "sealcast-vault",
     "sealcast-replica",
+    "sealcast-witness",
 ];
 
-const ALL: [&str; 7] = [
+const ALL: [&str; 8] = [
     "sealcast-common",
     FAULTS,
     "sealcast-writer",
     "sealcast-shipper",
     "sealcast-vault",
     "sealcast-replica",
+    "sealcast-witness",
     "sealcast-cli",
 ];
 

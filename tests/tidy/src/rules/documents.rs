@@ -14,8 +14,10 @@ pub const DECISION_LINES_MAX: usize = 150;
 pub const REQUIRED: [&str; 4] = ["ARCHITECTURE.md", "README.md", "LICENSE", ".ci/run"];
 
 /// First components that make a back-ticked text a path of this repository.
-const ROOTS: [&str; 10] =
-    ["common", "writer", "shipper", "replica", "cli", "tests", "deploy", "docs", ".ci", "scripts"];
+const ROOTS: [&str; 11] = [
+    "common", "writer", "shipper", "replica", "witness", "cli", "tests", "deploy", "docs", ".ci",
+    "scripts",
+];
 
 /// The required files exist.
 pub fn required(tree: &Tree) -> Vec<Finding> {

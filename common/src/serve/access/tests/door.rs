@@ -106,6 +106,40 @@ async fn roles_decide_what_a_token_reaches() {
     stop.cancel();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_public_server_asks_for_tokens_where_it_tells_of_itself() {
+    let kit = Kit::new();
+    let admin = kit.create(&[Role::Admin], only_tenants(&[]), None);
+    let health = Health::default();
+    health.note("detail", "of operators");
+    let config = AccessConfig { tokens: Some(kit.path()), ..AccessConfig::default() };
+    let bound = config.bind_public("127.0.0.1:0", &kit.seams, &health).await.unwrap();
+    let router = Router::new()
+        .route("/public", get(|| async { "public" }))
+        .route("/who", only(&[Role::Admin], get(whoami)))
+        .merge(probe_routes(health));
+    let (address, stop) = (bound.address, CancellationToken::new());
+    tokio::spawn(serve(bound, router, stop.clone(), Duration::ZERO));
+    for token in [None, Some("sc_ab_hush")] {
+        assert_eq!(ask(address, "GET", "/public", token).await.0, 200);
+        assert_eq!(ask(address, "GET", "/metrics", token).await.0, 401);
+        assert!(!ask(address, "GET", "/readyz", token).await.1.contains("operators"));
+        // A route that wants a role does not become everybody's by that.
+        assert_eq!(ask(address, "GET", "/who", token).await.0, 500);
+    }
+    for path in ["/public", "/metrics", "/who"] {
+        assert_eq!(ask(address, "GET", path, Some(admin.reveal())).await.0, 200);
+    }
+    assert!(ask(address, "GET", "/readyz", Some(admin.reveal())).await.1.contains("operators"));
+    stop.cancel();
+    // Without tokens nothing is asked for, and plain text hides nothing that is not public.
+    let (none, health) = (AccessConfig::default(), Health::default());
+    let open = none.bind_public("0.0.0.0:0", &kit.seams, &health).await;
+    assert_eq!(open.unwrap().scheme(), "http");
+    let refused = config.bind_public("0.0.0.0:0", &kit.seams, &health).await;
+    assert!(refused.unwrap_err().to_string().contains("set tls_cert and tls_key"));
+}
+
 #[tokio::test]
 async fn what_is_unsafe_is_not_opened() {
     let kit = Kit::new();

@@ -1,0 +1,344 @@
+//! One turn of the keeper: follow → compare → write down → sign → cosign → publish.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealcast_common::bucket::{Addition, ClusterLog, RowLogError};
+use sealcast_common::catalog::Catalog;
+use sealcast_common::catalog::names::cluster_record_key;
+use sealcast_common::clock::Micros;
+use sealcast_common::cluster::{ClusterRecord, ClusterState, Pending, cluster_origin};
+use sealcast_common::fault::{Corruption, hex};
+use sealcast_common::integrity::{
+    CompactRange, Edge, Growth, LogSigner as _, Note, Policy, Question, RememberingSigner,
+    SignerError, TILE_WIDTH, TileId, Tiles, leaf_hash,
+};
+
+use super::gather::{Gathered, records};
+use super::pending::Folder;
+use crate::cosign::Witnesses;
+use crate::error::ShipError;
+use crate::place::{Place, blocking};
+
+/// An epoch at least this often, so that an old view is seen to be old.
+const HEARTBEAT: Duration = Duration::from_secs(3_600);
+/// How often other shippers' streams are followed while nothing happens in ours.
+const OTHERS_PAUSE: Duration = Duration::from_secs(60);
+
+/// Why an epoch was not published.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KeepError {
+    /// What lies in the store contradicts what was signed.
+    #[error(transparent)]
+    Contradiction(#[from] Corruption),
+    /// The key.
+    #[error("key of the cluster log: {0}")]
+    Key(String),
+    /// The signer.
+    #[error("cluster log is not signed: {0}")]
+    Sign(#[from] SignerError),
+    /// Too few witnesses.
+    #[error("cluster log is not published: {0}")]
+    Quorum(String),
+    /// The keeper's folder.
+    #[error("file {file} cannot be used: {source}")]
+    File {
+        /// Its path.
+        file: String,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// The store, or a stream's log in it.
+    #[error(transparent)]
+    Ship(#[from] ShipError),
+    /// The cluster log in the store.
+    #[error(transparent)]
+    Log(RowLogError),
+}
+
+impl From<RowLogError> for KeepError {
+    fn from(error: RowLogError) -> Self {
+        match error {
+            RowLogError::Corrupt(finding) => KeepError::Contradiction(finding),
+            other => KeepError::Log(other),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    place: Arc<Place>,
+    log: ClusterLog,
+    folder: Folder,
+    role: Role,
+    gathered: Gathered,
+    policy: Option<Policy>,
+    witnesses: Option<Witnesses>,
+    /// When the last epoch was published (monotonic).
+    last: Option<Duration>,
+    /// Our last commit when all streams were last followed, and when that was.
+    looked: Option<(u64, Duration)>,
+    /// The last turn came before its time.
+    early: bool,
+}
+
+#[derive(Debug)]
+enum Role {
+    /// Not known yet.
+    Unopened,
+    /// Another shipper wrote the first leaf.
+    Elsewhere,
+    Ours(Box<Log>),
+}
+
+/// The log, as far as it is published.
+#[derive(Debug)]
+struct Log {
+    signer: Arc<RememberingSigner>,
+    state: ClusterState,
+    tiles: Tiles,
+    edge: Edge,
+    /// Leaves that are in no full bundle yet.
+    open: Vec<Vec<u8>>,
+}
+
+impl Keeper {
+    pub(crate) fn new(place: Arc<Place>, policy: Option<Policy>) -> Self {
+        let witnesses = policy.as_ref().map(|p| Witnesses::new(p, reqwest::Client::new()));
+        Keeper {
+            log: ClusterLog::new(place.store.clone()),
+            folder: Folder::new(&place.dir, Arc::clone(&place.seams.files)),
+            place,
+            role: Role::Unopened,
+            gathered: Gathered::default(),
+            policy,
+            witnesses: witnesses.filter(|witnesses| !witnesses.is_empty()),
+            last: None,
+            looked: None,
+            early: false,
+        }
+    }
+
+    /// How long until a turn is due that came too early before.
+    pub(crate) fn due(&self) -> Option<Duration> {
+        let clock = self.place.seams.clock.monotonic();
+        self.early.then(|| self.wait(clock))
+    }
+
+    fn wait(&self, clock: Duration) -> Duration {
+        let pause = Duration::from_millis(self.place.config.cluster_every_ms);
+        self.last.map_or(Duration::ZERO, |last| (last + pause).saturating_sub(clock))
+    }
+
+    /// Publishes an epoch if there is something new to say and it is time, or `now`.
+    pub(crate) async fn turn(&mut self, own: &Catalog, now: bool) -> Result<(), KeepError> {
+        let clock = self.place.seams.clock.monotonic();
+        let looked = self
+            .looked
+            .is_some_and(|(seq, at)| seq == own.seq && clock.saturating_sub(at) < OTHERS_PAUSE);
+        if matches!(self.role, Role::Elsewhere) || (looked && !now && !self.early) {
+            return Ok(());
+        }
+        self.early = !now && !self.wait(clock).is_zero();
+        if self.early {
+            return Ok(());
+        }
+        if matches!(self.role, Role::Unopened) {
+            self.role = self.open().await?;
+        }
+        let Role::Ours(log) = &mut self.role else { return Ok(()) };
+        let catalogs = self.gathered.follow(&self.place, own, &log.state).await?.clone();
+        if let Some(finding) = self.gathered.contradictions(&log.state).into_iter().next() {
+            return Err(finding.into());
+        }
+        self.looked = Some((own.seq, clock));
+        if catalogs.values().all(|catalog| catalog.seq == 0) {
+            return Ok(());
+        }
+        let (mut state, now) = (log.state.clone(), self.place.seams.clock.now());
+        let mut leaves = Vec::new();
+        if state.size() == 0 {
+            let key = log.signer.key().to_text();
+            let Some(genesis) = self.begin(key, now).await? else {
+                self.role = Role::Elsewhere;
+                return Ok(());
+            };
+            state.apply(&genesis)?;
+            leaves.push(genesis);
+        }
+        let overdue = self.last.is_some_and(|last| clock.saturating_sub(last) >= HEARTBEAT);
+        let records = records(&state, &catalogs, now, overdue);
+        if records.is_empty() {
+            return Ok(());
+        }
+        for record in &records {
+            leaves.push(record.to_leaf()?);
+        }
+        self.add(leaves).await?;
+        self.gathered.forget();
+        self.last = Some(clock);
+        Ok(())
+    }
+
+    /// The first leaf, ours; `None` if another shipper's stands. Whoever comes first keeps the log.
+    async fn begin(&self, key: String, time: Micros) -> Result<Option<Vec<u8>>, KeepError> {
+        let (cluster, store_id) = (self.place.node.cluster.clone(), self.place.store_id);
+        let genesis = ClusterRecord::Genesis { cluster, store_id, key, time };
+        let leaf = genesis.to_leaf()?;
+        let at = cluster_record_key(0);
+        // The answer may have been lost: what stands there decides.
+        let created = self.place.store.create(&at, leaf.into()).await;
+        let Some(found) = self.log.genesis().await.map_err(ShipError::from)? else {
+            created.map_err(ShipError::from)?;
+            let found = Corruption::new("cluster_missing", None, "the first leaf", "none");
+            return Err(found.in_object(at).into());
+        };
+        match (ClusterRecord::from_leaf(&found)?, genesis) {
+            (
+                ClusterRecord::Genesis { cluster, store_id, key, .. },
+                ClusterRecord::Genesis { cluster: c, store_id: s, key: k, .. },
+            ) if (&cluster, store_id, &key) == (&c, s, &k) => Ok(Some(found.to_vec())),
+            _ => Ok(None),
+        }
+    }
+
+    /// What was signed before, published again if a crash kept it back.
+    async fn open(&mut self) -> Result<Role, KeepError> {
+        let cluster = self.place.node.cluster.clone();
+        let (folder, seams) = (self.folder.clone(), self.place.seams.clone());
+        let origin = cluster_origin(&cluster);
+        let opened = blocking(move || {
+            let signer = folder.signer(&origin, &seams)?;
+            let signed = signer.state()?.unwrap_or_default();
+            Ok::<_, KeepError>((signer, signed, folder.pending()?))
+        });
+        let (signer, signed, pending) = opened.await??;
+        let genesis = self.log.genesis().await.map_err(ShipError::from)?;
+        let ours = signer.key().to_text();
+        if let Some(leaf) = genesis {
+            let mut state = ClusterState::default();
+            state.apply(&leaf)?;
+            if state.key != ours {
+                tracing::info!(key = state.key, "cluster log is kept by another shipper");
+                return Ok(Role::Elsewhere);
+            }
+        }
+        let mut log = Log {
+            signer: Arc::new(signer),
+            state: ClusterState::default(),
+            tiles: Tiles::default(),
+            edge: Edge::default(),
+            open: Vec::new(),
+        };
+        // Leaves that were written down and never signed are forgotten.
+        let is_signed = pending.end() == signed.size() && !pending.leaves.is_empty();
+        let published = if is_signed { pending.first } else { signed.size() };
+        for leaf in self.log.leaves(published).await? {
+            log.append(leaf)?;
+        }
+        self.role = Role::Ours(Box::new(log));
+        if is_signed {
+            self.add(pending.leaves).await?;
+        }
+        let Role::Ours(log) = std::mem::replace(&mut self.role, Role::Unopened) else {
+            return Ok(Role::Unopened);
+        };
+        let root = log.state.tree.root()?;
+        if (log.state.size(), root) != (signed.size(), *signed.root()) {
+            let expected = format!("{} leaves with root {}", signed.size(), hex(signed.root()));
+            let found = format!("{} with root {}", log.state.size(), hex(&root));
+            return Err(Corruption::new("cluster_root", None, expected, found).into());
+        }
+        Ok(Role::Ours(log))
+    }
+
+    /// Signs and publishes leaves. Idempotent as long as they stay the same.
+    async fn add(&mut self, leaves: Vec<Vec<u8>>) -> Result<(), KeepError> {
+        let Role::Ours(log) = &mut self.role else { return Ok(()) };
+        let (first, mut next) = (log.state.size(), log.state.clone());
+        for leaf in &leaves {
+            next.apply(leaf)?;
+        }
+        let mut range = CompactRange::empty(first);
+        leaves.iter().for_each(|leaf| range.append(leaf_hash(leaf)));
+        let growth = Growth::new(&range, next.tree.root()?);
+        let pending = Pending { first, leaves: leaves.clone() };
+        let (folder, signer) = (self.folder.clone(), Arc::clone(&log.signer));
+        let signed = blocking(move || {
+            folder.write(&pending)?;
+            Ok::<_, KeepError>(signer.sign_growth(&growth)?)
+        });
+        let mut note = signed.await??;
+        let mut grown = log.edge.clone();
+        let mut tiles = log.tiles.clone();
+        let mut full = Vec::new();
+        leaves.iter().for_each(|leaf| grown.append(leaf_hash(leaf), &mut full));
+        full.into_iter().for_each(|(id, bytes)| tiles.insert(id, bytes));
+        cosign(&mut self.witnesses, self.policy.as_ref(), &mut note, &tiles, &grown).await?;
+        let key = log.signer.key();
+        let addition = Addition {
+            first,
+            leaves: &leaves,
+            before: &log.open,
+            edge: log.edge.clone(),
+            note: &note,
+            key: &key,
+        };
+        self.log.publish(addition).await?;
+        for leaf in leaves {
+            log.append(leaf)?;
+        }
+        let (size, epoch) = (log.state.size(), log.state.epoch.map_or(0, |(number, _)| number));
+        crate::metrics::cluster(size, epoch);
+        tracing::info!(
+            epoch,
+            size,
+            cosigned = note.signatures.len() - 1,
+            "cluster epoch published"
+        );
+        Ok(())
+    }
+}
+
+impl Log {
+    fn append(&mut self, leaf: Vec<u8>) -> Result<(), Corruption> {
+        self.state.apply(&leaf)?;
+        let mut full = Vec::new();
+        self.edge.append(leaf_hash(&leaf), &mut full);
+        full.into_iter().for_each(|(id, bytes)| self.tiles.insert(id, bytes));
+        self.open.push(leaf);
+        if self.edge.size().is_multiple_of(TILE_WIDTH) {
+            self.open.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Asks the witnesses, if the policy has any, and holds the note back until there are enough.
+async fn cosign(
+    witnesses: &mut Option<Witnesses>,
+    policy: Option<&Policy>,
+    note: &mut Note,
+    tiles: &Tiles,
+    edge: &Edge,
+) -> Result<(), KeepError> {
+    let Some(policy) = policy else { return Ok(()) };
+    if let Some(witnesses) = witnesses {
+        let mut all = tiles.clone();
+        for level in 0..edge.levels().len() {
+            let level = u32::try_from(level).unwrap_or(u32::MAX);
+            let index = (edge.size() >> (8 * level)) / TILE_WIDTH;
+            let id = TileId { level, index };
+            edge.partial(id).into_iter().for_each(|bytes| all.insert(id, bytes));
+        }
+        let (all, size) = (&all, edge.size());
+        let prove = |old| async move { all.answer(Question::Consistency(old), size) };
+        for outcome in witnesses.cosign(note, prove).await {
+            if let Err(error) = outcome.result {
+                tracing::warn!(witness = outcome.name, %error, "witness did not cosign");
+            }
+        }
+    }
+    policy.cosigned(note).map(|_| ()).map_err(|error| KeepError::Quorum(error.to_string()))
+}
