@@ -75,7 +75,14 @@ pub(crate) enum Command {
     /// Seal every tail now and print the token that queries can wait for
     Flush(FlushArgs),
     /// Check a store, a data directory or a file; 0 ok, 1 tampered, 2 cannot check
-    Verify(VerifyArgs),
+    Verify(crate::verify::VerifyArgs),
+    /// Attack a copy of a cluster in every way that is known, and show what finds it
+    #[cfg(feature = "roles")]
+    AttackDemo(crate::attack::AttackDemoArgs),
+    /// Write a shard's log as static files (C2SP tiles) that others' tools verify
+    ExportLog(crate::export::ExportLogArgs),
+    /// Write the proof of one row, and its leaf
+    Prove(crate::export::ProveArgs),
     /// Say what is in a segment, log, note or commit record
     Inspect(InspectArgs),
     /// Show, make and take over signing keys and what they have signed
@@ -245,32 +252,6 @@ pub(crate) struct FlushArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Exit code 0: everything checked is ok. 1: tampered or corrupt; each finding names the check, the
-file and the byte. 2: something could not be checked, and nothing wrong was found in the rest.
-
-Without a policy the keys that a store names are taken as they are: a store that was forged as a
-whole, with keys of its own, passes. With one, the cluster log must be signed by the key that the
-policy names and cosigned as its quorum asks, and every shard must stand in it.")]
-pub(crate) struct VerifyArgs {
-    /// A store (folder or URL), a writer's directory, a folder holding both, or one file
-    #[arg(value_name = "DIR|URL|FILE")]
-    pub(crate) target: String,
-    /// Print the report as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Whom to trust: a C2SP tlog-policy file with the cluster log's key, and witnesses
-    #[arg(long, value_name = "FILE")]
-    pub(crate) policy: Option<PathBuf>,
-    /// Where to save what was found tampered with [default: sealcast-evidence-<time>]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) evidence: Option<PathBuf>,
-    /// Save nothing
-    #[arg(long, conflicts_with = "evidence")]
-    pub(crate) no_evidence: bool,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
     /// A .seg, .seg.zst, .wal or .note or .pack file, a commit record, a checkpoint object or a leaf of
     /// the cluster log
@@ -376,6 +357,9 @@ pub(crate) enum KeysCommand {
         /// The writer's data directory
         #[arg(value_name = "DIR")]
         dir: PathBuf,
+        /// Print a policy for auditors instead (C2SP tlog-policy): these keys, no witnesses
+        #[arg(long)]
+        policy: bool,
     },
     /// Make a key: the secret half into a file of mode 0600, the public half on standard output
     Generate {

@@ -102,6 +102,7 @@ pub(crate) enum Answer {
 
 impl Client {
     /// A client of the server at `base`, without a token.
+    #[cfg(any(feature = "roles", test))]
     pub(crate) fn new(base: &str) -> Result<Self, Failure> {
         Self::open(base, &ConnectArgs::default())
     }

@@ -1,9 +1,12 @@
 //! The `sealcast` command: every role, and the tools of operators, developers and auditors.
 //!
 //! Reading order: `args` (what can be typed), `commands` (one file each), `client` (HTTP),
-//! [`import`] (log files → events), [`verify`] (offline verdicts), `bench`, `output` (what is printed).
+//! [`import`] (log files → events), [`verify`] (offline verdicts), `export` (for strangers),
+//! `bench`, `output` (what is printed).
 
 mod args;
+#[cfg(feature = "roles")]
+mod attack;
 #[cfg(feature = "roles")]
 mod bench;
 mod client;
@@ -12,6 +15,7 @@ mod commands;
 pub mod demo;
 #[cfg(feature = "roles")]
 mod doctor;
+mod export;
 pub mod import;
 mod output;
 #[cfg(feature = "roles")]
@@ -71,7 +75,11 @@ async fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Import(args) => commands::import::run(args).await,
         Command::Sql(args) => commands::sql::run(args).await,
         Command::Flush(args) => commands::flush::run(args).await,
+        #[cfg(feature = "roles")]
+        Command::AttackDemo(args) => commands::attack::run(args).await,
         Command::Verify(args) => commands::verify::run(args).await,
+        Command::ExportLog(args) => Box::pin(commands::export_log::run(args)).await,
+        Command::Prove(args) => Box::pin(commands::prove::run(args)).await,
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Store(command) => commands::store::run(command).await,
         Command::Keys(command) => commands::keys::run(&command),

@@ -4,7 +4,8 @@
 //! [`wal`] (the tail), [`segment`] (the sealed file), [`catalog`] (commits and what they add up
 //! to), [`routing`], [`wire`] (what travels by HTTP), [`layout`] (a writer's folder), then the
 //! seams [`clock`] and [`durable`] (together: [`seams`]), and the bounds in [`limits`]. With
-//! features: `bucket` (object stores) and `serve` (HTTP servers).
+//! features: `bucket` (object stores, [`trust`]: what a follower remembers) `serve` (HTTP
+//! servers) and `access` (tokens alone).
 
 #[cfg(feature = "bucket")]
 pub mod bucket;
@@ -22,7 +23,9 @@ pub mod limits;
 pub mod routing;
 pub mod seams;
 pub mod segment;
-#[cfg(feature = "serve")]
+#[cfg(feature = "access")]
 pub mod serve;
+#[cfg(feature = "bucket")]
+pub mod trust;
 pub mod wal;
 pub mod wire;

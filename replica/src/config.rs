@@ -60,6 +60,15 @@ pub struct Args {
     #[arg(long, env = "SEALCAST_REPLICA_DRAIN_MS", value_name = "MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drain_ms: Option<u64>,
+    /// Policy file: the keys that are believed, and which witnesses must have cosigned
+    /// [default: none]
+    #[arg(long, env = "SEALCAST_REPLICA_POLICY", value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PathBuf>,
+    /// Believe the first cluster log that is seen, without a policy [default: on loopback only]
+    #[arg(long, env = "SEALCAST_REPLICA_TRUST_ON_FIRST_USE", value_name = "BOOL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust_on_first_use: Option<bool>,
     /// Section `[access]`.
     #[command(flatten)]
     #[serde(skip)]
@@ -95,6 +104,16 @@ pub struct Config {
     /// Without a successful probe for so long the node is not ready and refuses `events` to all who
     /// do not say `allow_stale`, milliseconds.
     pub max_staleness_ms: u64,
+    /// Policy file (C2SP tlog-policy): the keys that are believed, and which witnesses count.
+    pub policy: Option<PathBuf>,
+    /// Without a policy, the first cluster log that is seen is believed from then on. Must be said
+    /// beyond loopback.
+    pub trust_on_first_use: Option<bool>,
+    /// Rows that no epoch of the cluster log names after so long are told of, milliseconds.
+    pub anchor_delay_ms: u64,
+    /// If the policy's witnesses cosigned the newest epoch longer ago, the node is not ready,
+    /// milliseconds.
+    pub cluster_staleness_ms: u64,
     /// Memory of all running queries, bytes; beyond it they spill.
     pub memory_bytes: usize,
     /// Memory of one query, bytes; beyond it its operators spill.
@@ -148,6 +167,10 @@ impl Default for Config {
             hinted_poll_ms: vault.hinted_poll_ms,
             fetch_parallel: vault.fetch_parallel,
             max_staleness_ms: vault.max_staleness_ms,
+            policy: None,
+            trust_on_first_use: None,
+            anchor_delay_ms: vault.anchor_delay_ms,
+            cluster_staleness_ms: vault.cluster_staleness_ms,
             memory_bytes: 1024 * 1024 * 1024,
             query_memory_bytes: 512 * 1024 * 1024,
             spill_bytes: 16 * 1024 * 1024 * 1024,
@@ -202,6 +225,8 @@ impl Config {
             ("token_queued", self.token_queued as u64, 0, 100_000),
             ("partitions", self.partitions as u64, 0, 1_024),
             ("drain_ms", self.drain_ms, 0, 3_600_000),
+            ("anchor_delay_ms", self.anchor_delay_ms, 0, 24 * 3_600_000),
+            ("cluster_staleness_ms", self.cluster_staleness_ms, 1, 30 * 24 * 3_600_000),
             ("drain_delay_ms", self.drain_delay_ms, 0, 600_000),
         ];
         for (setting, found, least, greatest) in checks {
@@ -213,12 +238,29 @@ impl Config {
                 return Err(SettingError { setting, found: found.to_string(), expected });
             }
         }
+        self.check_trust()?;
         match self.vault().check() {
             Err(VaultError::Setting { setting, found, expected }) => {
                 Err(SettingError { setting, found, expected: expected.to_owned() })
             }
             _ => Ok(()),
         }
+    }
+
+    /// Beyond loopback somebody must have decided whom to believe.
+    fn check_trust(&self) -> Result<(), SettingError> {
+        if self.policy.is_some() || self.trusts_first() {
+            return Ok(());
+        }
+        let found = format!("absent, and http is {}", self.http);
+        let expected = "a file that names the keys of the cluster, or trust_on_first_use = true";
+        Err(SettingError { setting: "policy", found, expected: expected.to_owned() })
+    }
+
+    fn trusts_first(&self) -> bool {
+        let loopback = ["127.", "[::1]", "localhost"];
+        let is_loopback = loopback.iter().any(|start| self.http.starts_with(start));
+        self.policy.is_none() && self.trust_on_first_use.unwrap_or(is_loopback)
     }
 
     pub(crate) fn vault(&self) -> VaultConfig {
@@ -236,6 +278,10 @@ impl Config {
             hinted_poll_ms: self.hinted_poll_ms,
             fetch_parallel: self.fetch_parallel,
             max_staleness_ms: self.max_staleness_ms,
+            policy: self.policy.clone(),
+            trust_on_first_use: self.trusts_first(),
+            anchor_delay_ms: self.anchor_delay_ms,
+            cluster_staleness_ms: self.cluster_staleness_ms,
         }
     }
 

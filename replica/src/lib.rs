@@ -276,13 +276,17 @@ async fn watch_readiness(
         for (name, reason) in &reasons {
             node.health.not_ready(name, reason.clone());
         }
-        for name in stated.iter().filter(|name| !reasons.contains_key(*name)) {
+        for (name, note) in &status.notes {
+            node.health.note(name, note.clone());
+        }
+        let tells = |name: &String| reasons.contains_key(name) || status.notes.contains_key(name);
+        for name in stated.iter().filter(|name| !tells(name)) {
             node.health.clear(name);
         }
         let (engine, threads) = (&node.engine, node.threads.metrics());
         let tasks = threads.num_alive_tasks();
         metrics::queries_hold(engine.reserved_bytes(), engine.spilled_bytes(), tasks);
-        stated = reasons.into_keys().collect();
+        stated = reasons.into_keys().chain(status.notes.into_keys()).collect();
         node.health.clear("starting");
         tokio::select! {
             () = stop.cancelled() => return Ok(()),

@@ -365,6 +365,7 @@ async fn beyond_loopback_nothing_starts_unlocked_or_in_plain_text() {
         {
             let mut env = env;
             env.push(("SEALCAST_SHIPPER_WITNESS", "none"));
+            env.push(("SEALCAST_REPLICA_TRUST_ON_FIRST_USE", "true"));
             let ended = run_with(&sealcast(program), &args, &env).await;
             let text = String::from_utf8_lossy(&ended.stderr).into_owned();
             assert_eq!(ended.status.code(), Some(1), "{program}: {text}");

@@ -30,7 +30,7 @@ async fn help(args: &[&str]) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_variable_that_is_set_is_one() {
     let mut known = String::new();
-    for role in ["writer", "shipper", "replica"] {
+    for role in ["writer", "shipper", "replica", "signer", "witness"] {
         known += &help(&[role, "--help"]).await;
     }
     let mut all = Vec::new();
@@ -50,12 +50,34 @@ async fn every_variable_that_is_set_is_one() {
 }
 
 fn units() -> Vec<(String, String)> {
-    let roles = ["writer", "shipper", "replica"];
+    let roles = ["writer", "shipper", "replica", "signer", "witness"];
     let read = |role: &&str| {
         let path = deploy().join(format!("systemd/sealcast-{role}.service"));
         ((*role).to_owned(), std::fs::read_to_string(path).unwrap())
     };
     roles.iter().map(read).collect()
+}
+
+fn has(unit: &str, line: &str) -> bool {
+    unit.lines().any(|found| found == line)
+}
+
+#[test]
+fn keys_have_users_of_their_own() {
+    for (role, unit) in units() {
+        let user = match role.as_str() {
+            "signer" | "witness" => format!("User=sealcast-{role}"),
+            _ => "User=sealcast".to_owned(),
+        };
+        assert!(has(&unit, &user), "{role}: {user}");
+        let folder = format!("StateDirectory=sealcast-{role}");
+        assert_eq!(has(&unit, &folder), role == "signer" || role == "witness", "{role}: {folder}");
+        for line in
+            ["PrivateNetwork=yes", "RestrictAddressFamilies=AF_UNIX", "RuntimeDirectoryMode=0750"]
+        {
+            assert_eq!(has(&unit, line), role == "signer", "{role}: {line}");
+        }
+    }
 }
 
 #[test]
@@ -68,14 +90,17 @@ fn units_lock_the_roles_in_and_never_restart_a_fenced_one() {
             "CapabilityBoundingSet=",
             "MemoryDenyWriteExecute=yes",
             "SystemCallFilter=@system-service",
-            "RestartPreventExitStatus=75",
             "Restart=on-failure",
             "StateDirectoryMode=0700",
             "UMask=0077",
         ] {
-            assert!(unit.lines().any(|found| found == line), "{role}: {line}");
+            assert!(has(&unit, line), "{role}: {line}");
         }
-        assert!(unit.contains(&format!("ExecStart=/usr/bin/sealcast {role}\n")), "{role}");
+        // Only where there are streams is there a verdict that a restart would repeat.
+        let streams = !matches!(role.as_str(), "signer" | "witness");
+        assert_eq!(has(&unit, "RestartPreventExitStatus=75"), streams, "{role}");
+        let start = unit.lines().find(|line| line.starts_with("ExecStart=")).unwrap();
+        assert!(start.contains(&format!("/usr/bin/sealcast {role}")), "{role}");
         let seconds = unit.lines().find_map(|line| line.strip_prefix("TimeoutStopSec="));
         let seconds: u64 = seconds.unwrap().parse().unwrap();
         let drain = match role.as_str() {
@@ -100,7 +125,12 @@ async fn systemd_accepts_the_units() {
         let file = dir.path().join(format!("sealcast-{role}.service"));
         // The program and the user of an installed package are not on this machine.
         let unit = unit.replace("/usr/bin/sealcast", &sealcast("sealcast").display().to_string());
-        let unit = unit.replace("User=sealcast", "User=root").replace("Group=sealcast", "");
+        let here = |line: &str| match line.split_once('=') {
+            Some(("User", _)) => "User=root\n".to_owned(),
+            Some(("Group", _)) => String::new(),
+            _ => format!("{line}\n"),
+        };
+        let unit: String = unit.lines().map(here).collect();
         #[expect(clippy::disallowed_methods, reason = "a test's own file needs no durability")]
         std::fs::write(&file, unit).unwrap();
         names.push(file.display().to_string());

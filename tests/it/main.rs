@@ -22,5 +22,7 @@ mod path;
 mod prefixes;
 mod s3;
 mod signer;
+mod strangers;
 mod tls;
+mod trust;
 mod witness;

@@ -35,6 +35,8 @@ pub(super) enum Bench {
     Freshness(FreshnessArgs),
     /// The sixteen queries over a data set, hot
     Query(QueryArgs),
+    /// Milliseconds of a proof from a data set's tiles, and what the tree costs on the way in
+    Proofs(ProofsArgs),
     /// Queries/s of many clients: pages, points, newest of an actor
     Concurrency(ConcurrencyArgs),
 }
@@ -158,6 +160,23 @@ pub(super) struct QueryArgs {
     /// Write every answer as DIR/qNN.arrow
     #[arg(long, value_name = "DIR")]
     pub(super) answers: Option<PathBuf>,
+    /// Write the figures here, too
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(super) struct ProofsArgs {
+    /// What `sealcast bench data` has built
+    #[arg(long, value_name = "DIR")]
+    pub(super) data: PathBuf,
+    /// Rows that are proved, chosen at random
+    #[arg(long, default_value_t = 2_000, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub(super) proofs: u64,
+    /// Seed of the choice
+    #[arg(long, default_value_t = 42, value_name = "N")]
+    pub(super) seed: u64,
     /// Write the figures here, too
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,

@@ -12,6 +12,7 @@ mod export;
 mod freshness;
 mod http;
 mod ingest;
+mod proofs;
 mod queries;
 mod query;
 mod report;
@@ -37,6 +38,7 @@ pub(crate) async fn run(args: BenchArgs) -> Result<u8, Failure> {
         Bench::Verify(args) => seal::verify(args).await?,
         Bench::Freshness(args) => freshness::run(args).await?,
         Bench::Query(args) => query::run(args).await?,
+        Bench::Proofs(args) => proofs::run(args).await?,
         Bench::Concurrency(args) => concurrency::run(args).await?,
     }
     Ok(0)

@@ -4,6 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use sealcast_common::checked;
+use sealcast_common::cluster::cluster_origin;
 use sealcast_common::fault::hex;
 use sealcast_common::integrity::{
     LocalSigner, SignedFile, SignedState, Signer as _, VerifyKey, load_or_make_seed, shard_origin,
@@ -18,7 +19,7 @@ use crate::verify::signed_tree;
 
 pub(crate) fn run(command: &KeysCommand) -> Result<u8, Failure> {
     match command {
-        KeysCommand::Show { dir } => show(&DataDir::new(dir)),
+        KeysCommand::Show { dir, policy } => show(&DataDir::new(dir), *policy),
         KeysCommand::Generate { name, out } => generate(name, out.as_deref()),
         KeysCommand::Adopt { dir, shard, dry_run } => adopt(&DataDir::new(dir), *shard, *dry_run),
     }
@@ -37,20 +38,39 @@ fn shards(dir: &DataDir) -> Result<(String, Vec<u16>), Failure> {
     Ok((node.cluster, shards.collect()))
 }
 
-fn show(dir: &DataDir) -> Result<u8, Failure> {
+fn show(dir: &DataDir, policy: bool) -> Result<u8, Failure> {
     let (cluster, shards) = shards(dir)?;
+    let log = |shard: u16| {
+        let (signed, public) = (dir.signed_file(shard), dir.public_key_file(shard));
+        (format!("{shard:04x}"), shard_origin(&cluster, shard), signed, public)
+    };
+    let mut logs: Vec<_> = shards.into_iter().map(log).collect();
+    // Kept by one of a cluster's shippers.
+    if dir.cluster_public_key_file().exists() {
+        let (signed, public) = (dir.cluster_signed_file(), dir.cluster_public_key_file());
+        logs.push(("cluster".to_owned(), cluster_origin(&cluster), signed, public));
+    }
     let mut rows = Vec::new();
-    for shard in shards {
-        let state = SignedFile::read(&dir.signed_file(shard), &shard_origin(&cluster, shard));
-        let (size, root) = match state.map_err(failed)? {
+    for (name, origin, signed, public) in logs {
+        let key = std::fs::read_to_string(&public).map(|text| text.trim().to_owned());
+        if policy {
+            let failed = |error| Failure::new(format!("{}: {error}", public.display()));
+            line(format!("log {}", key.map_err(failed)?));
+            continue;
+        }
+        let state = SignedFile::read(&signed, &origin).map_err(failed)?;
+        let (size, root) = match state {
             Some(state) => (state.size().to_string(), hex(state.root())),
             None => ("-".to_owned(), "nothing signed here".to_owned()),
         };
-        let key = std::fs::read_to_string(dir.public_key_file(shard));
-        let key = key.map_or_else(|error| error.to_string(), |text| text.trim().to_owned());
-        rows.push(vec![format!("{shard:04x}"), size, root, key]);
+        let key = key.unwrap_or_else(|error| error.to_string());
+        rows.push(vec![name, size, root, key]);
     }
-    line(table(&["shard", "signed size", "root", "public key"].map(str::to_owned), &rows));
+    if policy {
+        line("quorum none");
+    } else {
+        line(table(&["log", "signed size", "root", "public key"].map(str::to_owned), &rows));
+    }
     Ok(0)
 }
 

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "roles")]
 mod access;
+#[cfg(feature = "roles")]
+pub(crate) mod attack;
 pub(crate) mod completions;
 #[cfg(feature = "roles")]
 pub(crate) mod config;
@@ -11,6 +13,7 @@ pub(crate) mod demo;
 pub(crate) mod dev;
 #[cfg(feature = "roles")]
 pub(crate) mod doctor;
+pub(crate) mod export_log;
 pub(crate) mod flush;
 pub(crate) mod health;
 pub(crate) mod import;
@@ -19,6 +22,7 @@ pub(crate) mod keys;
 #[cfg(feature = "roles")]
 pub(crate) mod local;
 mod prompt;
+pub(crate) mod prove;
 #[cfg(feature = "roles")]
 pub(crate) mod roles;
 #[cfg(feature = "roles")]

@@ -1,18 +1,17 @@
 //! `sealcast verify`: the verdict, for people or as JSON; of what is tampered with, the evidence.
 
-use sealcast_common::integrity::Policy;
-
-use crate::args::VerifyArgs;
 use crate::output::{Failure, Progress, failed, line, note};
-use crate::verify::{Report, evidence, verify_by};
+use crate::verify::{Report, Trusting, VerifyArgs, evidence, verify_by};
 
 /// Findings shown one by one.
 const FINDINGS_SHOWN: usize = 50;
 
 pub(crate) async fn run(args: VerifyArgs) -> Result<u8, Failure> {
-    let policy = args.policy.as_deref().map(read_policy).transpose()?;
+    let policy = (args.policy.as_deref(), args.vkey.as_deref());
+    let state = args.trust_state.as_deref();
+    let trusting = Trusting::read(policy, state, args.trust_on_first_use)?.with_leaf(args.leaf);
     let progress = Progress::new("verify", 0, false);
-    let report = verify_by(&args.target, policy.as_ref(), &|done, total, what| {
+    let report = verify_by(&args.target, trusting, &|done, total, what| {
         progress.set_total(total);
         progress.set(done, what);
     })
@@ -33,16 +32,6 @@ pub(crate) async fn run(args: VerifyArgs) -> Result<u8, Failure> {
     Ok(report.exit_code())
 }
 
-fn read_policy(path: &std::path::Path) -> Result<Policy, Failure> {
-    let place = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(format!("policy {place} cannot be read: {error}")))?;
-    Policy::parse(&text).map_err(|error| {
-        Failure::new(format!("{place}: {error}"))
-            .hint("a C2SP tlog-policy: `log KEY`, with the key that `sealcast keys show` prints")
-    })
-}
-
 fn show(report: &Report) {
     for found in report.findings.iter().take(FINDINGS_SHOWN) {
         line(format!("tampered: {found}"));
@@ -55,6 +44,9 @@ fn show(report: &Report) {
 
 /// What was checked, in one line.
 pub(crate) fn summary(report: &Report) -> String {
+    if (report.segments, report.rows) == (0, 1) {
+        return format!("1 row proved, {} bytes read", report.bytes);
+    }
     let anchored = match report.cluster_leaves {
         0 => String::new(),
         _ => format!(" ({} in the cluster log)", report.anchored_rows),

@@ -2,30 +2,35 @@
 //!
 //! Reading order: [`Report`] (the verdict), `data_dir` and `shard` (a writer's folder), `store` and
 //! `stream` (an object store), `tiles` and `cluster` (the logs beside its rows), `pair` (one against the other), `file` (one file), `files` (reading
-//! what somebody else may have prepared), `evidence` (what is kept of a verdict).
+//! what somebody else may have prepared), `trusting` (whom to
+//! believe, and what was seen before), `evidence` (what is kept of a verdict).
 
+mod args;
 mod cluster;
 mod data_dir;
 pub(crate) mod evidence;
 mod file;
 mod files;
 mod pair;
+mod proof;
 mod shard;
 mod store;
 mod stream;
 mod tiles;
+mod trusting;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use args::VerifyArgs;
 pub(crate) use shard::signed_tree;
+pub(crate) use trusting::Trusting;
 
 use std::path::Path;
 
 use sealcast_common::bucket::Store;
 use sealcast_common::catalog::names::{STORE_KEY, STREAMS_PREFIX};
 use sealcast_common::fault::Corruption;
-use sealcast_common::integrity::Policy;
 use sealcast_common::layout::DataDir;
 use serde::Serialize;
 
@@ -97,19 +102,26 @@ impl Report {
 /// Verifies whatever `target` is: a URL, a store's folder, a writer's folder, a folder that holds
 /// both (as `demo` and `dev` make it), or one file.
 pub async fn verify(target: &str, progress: OnProgress<'_>) -> Report {
-    verify_by(target, None, progress).await
+    verify_by(target, Trusting::default(), progress).await
 }
 
-/// The same; a store's cluster log must be trusted by `policy`.
-pub async fn verify_by(target: &str, policy: Option<&Policy>, progress: OnProgress<'_>) -> Report {
+/// The same; a store must be what `trusting` says.
+pub(crate) async fn verify_by(
+    target: &str,
+    mut trusting: Trusting,
+    progress: OnProgress<'_>,
+) -> Report {
     if target.contains("://") && !target.starts_with("file://") {
         return match Store::open(target) {
-            Ok(opened) => store::verify(&opened, policy, progress).await.0,
+            Ok(opened) => store::verify(&opened, &mut trusting, progress).await.0,
             Err(error) => Report::cannot(error.to_string()),
         };
     }
     let path = Path::new(target.strip_prefix("file://").unwrap_or(target));
     if path.is_file() {
+        if path.extension().is_some_and(|extension| extension == "tlog-proof") {
+            return proof::verify(path, trusting.leaf.as_deref(), trusting.policy.as_ref());
+        }
         return file::verify(path);
     }
     if !path.is_dir() {
@@ -129,7 +141,7 @@ pub async fn verify_by(target: &str, policy: Option<&Policy>, progress: OnProgre
             seen = true;
             match candidate.to_str().map(Store::open) {
                 Some(Ok(opened)) => {
-                    let (checked, followed) = store::verify(&opened, policy, progress).await;
+                    let (checked, followed) = store::verify(&opened, &mut trusting, progress).await;
                     report.add(checked);
                     stores.push(followed);
                 }

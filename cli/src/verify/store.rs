@@ -8,7 +8,7 @@ use sealcast_common::catalog::names::{
 };
 use sealcast_common::checked;
 use sealcast_common::fault::{Corruption, hex, unhex};
-use sealcast_common::integrity::{CompactRange, Hash, Policy, file_hash, range_digest};
+use sealcast_common::integrity::{CompactRange, Hash, file_hash, range_digest};
 use sealcast_common::segment::{Expectation, decompress, verify_segment_leaves};
 use sealcast_common::wire::StoreFile;
 
@@ -16,6 +16,7 @@ use super::cluster::{self, ClusterLog};
 use super::files::Unread;
 use super::stream::{self, Followed};
 use super::tiles::TileCheck;
+use super::trusting::Trusting;
 use super::{OnProgress, Report};
 
 /// What is known of a store, to be compared with a writer's folder.
@@ -28,7 +29,7 @@ pub(super) struct FollowedStore {
 /// Verifies everything, under a policy if there is one; answers too what was followed.
 pub(super) async fn verify(
     store: &Store,
-    policy: Option<&Policy>,
+    trusting: &mut Trusting,
     progress: OnProgress<'_>,
 ) -> (Report, FollowedStore) {
     let mut report = Report::default();
@@ -46,6 +47,7 @@ pub(super) async fn verify(
         Ok(findings) => report.findings.extend(findings),
         Err(error) => report.unchecked.push(error.to_string()),
     }
+    trusting.look(store, &mut report).await;
     followed.cluster = cluster::follow(store, store_id, &mut report).await;
     for name in streams {
         let stream = stream::verify(store, store_id, &name, &mut report).await;
@@ -68,9 +70,10 @@ pub(super) async fn verify(
     if let ClusterLog::Whole(log) = &followed.cluster {
         cluster::compare(log, &followed.streams, &mut report);
     }
-    if let Some(policy) = policy {
+    if let Some(policy) = &trusting.policy {
         cluster::judge(policy, &followed.cluster, &followed.streams, &mut report);
     }
+    trusting.conclude(&followed.streams, &mut report);
     (report, followed)
 }
 

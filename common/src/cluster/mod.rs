@@ -15,6 +15,8 @@ mod tests;
 pub use pending::Pending;
 pub use record::{ClusterRecord, Epoch, ShardPoint, StreamPoint};
 pub use state::{ClusterState, KnownShard};
+#[cfg(feature = "bucket")]
+pub(crate) use state::{check_shard, check_stream};
 
 /// The cluster log's origin. Shards' names are four hex digits: no shard has this one.
 pub fn cluster_origin(cluster: &str) -> String {

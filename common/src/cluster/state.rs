@@ -185,7 +185,7 @@ impl ClusterState {
     }
 }
 
-fn check_stream(
+pub(crate) fn check_stream(
     name: &str,
     seq: u64,
     hash: &[u8; 32],
@@ -205,7 +205,7 @@ fn check_stream(
     }
 }
 
-fn check_shard(
+pub(crate) fn check_shard(
     shard: u16,
     known: &KnownShard,
     catalog: Option<&Catalog>,

@@ -10,6 +10,7 @@ mod full;
 mod json;
 mod leaf;
 mod number;
+mod place;
 mod quick;
 mod scan;
 mod transcode;
@@ -23,6 +24,7 @@ pub use full::{Prepared, encode_full};
 pub use json::{EventReader, FieldError, ParseContext, parse_event};
 pub use leaf::{EventRef, LeafHasher, Position, TargetRef, encode_leaf, leaf_of};
 pub use number::Number;
+pub use place::position_of;
 pub use value::{Value, ValueError};
 
 use crate::clock::Micros;

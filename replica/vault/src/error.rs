@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use sealcast_common::fault::Corruption;
+use sealcast_common::trust::TrustError;
 
 /// Why a vault cannot work at all. The network is never among the reasons.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +24,9 @@ pub enum VaultError {
         /// The folder.
         path: String,
     },
+    /// What earlier lives trusted cannot be read, or nothing is to be trusted.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// A task of the vault broke; nothing more is followed.
     #[error("vault stopped following: {reason}; restart the replica and report this")]
     Task {

@@ -17,6 +17,7 @@ use sealcast_common::catalog::{Catalog, CommitRecord};
 use sealcast_common::fault::{Corruption, hex};
 use sealcast_common::integrity::file_hash;
 use sealcast_common::limits::{COMMIT_BYTES_MAX, SNAPSHOT_EVERY};
+use sealcast_common::trust::Trust;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
@@ -111,6 +112,7 @@ impl Follower {
         if self.board.notes.lock().booted && self.last().0 != self.saved_seq {
             self.save_catalog();
         }
+        self.core.guard.save(true);
     }
 
     /// One look at the log; answers how long to wait until the next, `None` when stopped.
@@ -129,8 +131,15 @@ impl Follower {
             self.confirm(seq, hash).await?;
             self.forked = false;
         }
+        // What is said of the stream before it is read must hold once it is read to its end.
+        let guard = Arc::clone(&self.core.guard);
+        let known = guard.begun().await;
         let asked_at = self.core.seams.clock.monotonic();
         let records = self.read_window().await?;
+        if !records.is_empty() {
+            guard.look().await;
+        }
+        guard.check()?;
         let applied = records.iter().try_for_each(|object| self.apply(object, stop));
         self.save_progress();
         applied?;
@@ -139,7 +148,7 @@ impl Follower {
             return Ok(false);
         }
         self.window = 1;
-        self.reached_end(asked_at, records.is_empty()).await?;
+        self.reached_end(asked_at, records.is_empty(), known).await?;
         Ok(true)
     }
 
@@ -188,6 +197,7 @@ impl Follower {
             self.local.keep_contradiction(seq, Some(object));
             corruption.in_object(&key)
         })?;
+        self.core.guard.hold(&next)?;
         let added = self.core.new_entries(&next, Some(catalog));
         if self.board.notes.lock().booted {
             self.settle(Advance::to(&next, added), stop);
@@ -249,13 +259,21 @@ impl Follower {
     }
 
     /// A probe found nothing new.
-    async fn reached_end(&mut self, asked_at: Duration, was_idle: bool) -> Result<(), Trouble> {
+    async fn reached_end(
+        &mut self,
+        asked_at: Duration,
+        was_idle: bool,
+        known: Arc<Trust>,
+    ) -> Result<(), Trouble> {
         let (seq, hash) = self.last();
         if let Some(seen) = self.seen.as_ref().filter(|seen| seen.seq > seq) {
             self.local.keep_contradiction(seen.seq, None);
             let expected = format!("a log up to {}, as seen before", seen.seq);
             let finding = Corruption::new("log_rollback", None, expected, "no such commit");
             return Err(Trouble::Fork(finding.in_object(commit_key(&self.stream, seq + 1))));
+        }
+        if let Some(catalog) = &self.catalog {
+            self.core.guard.complete(known, catalog)?;
         }
         let booted = self.board.notes.lock().booted;
         let every = if self.board.is_hinted() { RECHECK_HINTED } else { RECHECK_EVERY };

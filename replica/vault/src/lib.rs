@@ -6,7 +6,7 @@
 //! Reading order: `snapshot` and `segments` (what queries see), `follow` and `boot` (the log → the catalog),
 //! `cache` (absent → fetched → judged → mapped → evicted), `admit` (the only maker of a
 //! [`VerifiedSegment`]), `mmap`, `sigbus`, `evict`, `quarantine`, `position` (what survives a restart),
-//! `hints`, `background`, `status`; `prove` (rows as their logs have them). It knows nothing of SQL.
+//! `trust` (nobody shows it another history), `hints`, `background`, `status`; `prove` (rows as their logs have them). It knows nothing of SQL.
 //!
 //! Truth is `GET log/<n+1>`; hints only shorten the wait, and nothing lists after boot.
 
@@ -28,6 +28,7 @@ mod segments;
 mod sigbus;
 mod snapshot;
 mod status;
+mod trust;
 mod verified;
 
 #[cfg(test)]
@@ -42,7 +43,7 @@ pub use prove::{Leaf, ProveError, Proven, RangeProof, RowPlace};
 pub use segments::{Block, Bounds, Segments};
 pub use sigbus::MapWatch;
 pub use snapshot::{Commit, SegmentEntry, SegmentState, VaultSnapshot};
-pub use status::{Lag, QuarantineStatus, StreamStatus, VaultStatus};
+pub use status::{Lag, QuarantineStatus, StreamStatus, TrustStatus, VaultStatus};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -78,6 +79,15 @@ pub struct VaultConfig {
     pub fetch_parallel: usize,
     /// Without a successful probe for so long the vault is not ready, milliseconds.
     pub max_staleness_ms: u64,
+    /// Policy file (C2SP tlog-policy): the keys that are believed, and which witnesses count.
+    pub policy: Option<PathBuf>,
+    /// Without a policy, the first cluster log that is seen is believed from then on.
+    pub trust_on_first_use: bool,
+    /// Rows that no epoch of the cluster log names after so long are told of, milliseconds.
+    pub anchor_delay_ms: u64,
+    /// If the policy's witnesses cosigned the newest epoch longer ago, the vault is not ready,
+    /// milliseconds.
+    pub cluster_staleness_ms: u64,
 }
 
 impl Default for VaultConfig {
@@ -93,6 +103,10 @@ impl Default for VaultConfig {
             hinted_poll_ms: 30_000,
             fetch_parallel: 4,
             max_staleness_ms: 60_000,
+            policy: None,
+            trust_on_first_use: true,
+            anchor_delay_ms: 60_000,
+            cluster_staleness_ms: 7_200_000,
         }
     }
 }

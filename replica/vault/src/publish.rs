@@ -22,6 +22,7 @@ use crate::position::StreamFiles;
 use crate::segments::{Block, Segments, append};
 use crate::snapshot::{Commit, Fresh, Freshness, Logs, SegmentEntry, VaultSnapshot};
 use crate::status::Board;
+use crate::trust::Guard;
 use crate::{VaultConfig, hints};
 
 /// What [`crate::Vault`] is a handle of.
@@ -36,6 +37,7 @@ pub(crate) struct Core {
     owners: Mutex<BTreeMap<u16, String>>,
     current: watch::Sender<Arc<VaultSnapshot>>,
     pub(crate) boards: Arc<Boards>,
+    pub(crate) guard: Arc<Guard>,
     /// Catalogs loaded from the local folder, until a follower takes them.
     local: Mutex<BTreeMap<String, Catalog>>,
     /// Why the streams are not known yet.
@@ -84,6 +86,7 @@ impl Core {
         let lock = lock_folder(&config)?;
         let cache = Arc::new(Cache::open(&config, store.clone(), seams.clone())?);
         let boards = Arc::<Boards>::default();
+        let guard = Arc::new(Guard::open(&config, &store, &seams, &boards)?);
         let fresh = Fresh { boards: Arc::clone(&boards), streams: BTreeMap::new() };
         let nothing = (Segments::default(), Logs::new());
         let nothing = VaultSnapshot::new(0, BTreeMap::new(), nothing, fresh, Arc::clone(&cache));
@@ -96,6 +99,7 @@ impl Core {
             owners: Mutex::default(),
             current: watch::Sender::new(Arc::new(nothing)),
             boards,
+            guard,
             local: Mutex::default(),
             discovery: Mutex::default(),
             _lock: lock,
@@ -248,21 +252,32 @@ impl Core {
     /// See [`crate::Vault::run`].
     pub(crate) async fn run(self: &Arc<Self>, stop: CancellationToken) -> Result<(), VaultError> {
         let mut tasks = JoinSet::new();
+        tasks.spawn(Arc::clone(&self.guard).run(stop.clone()));
         tasks.spawn(Arc::clone(self).heal(stop.clone()));
         tasks.spawn(Arc::clone(self).prefetch(stop.clone()));
         let mut known: Vec<String> = self.boards.lock().keys().cloned().collect();
         known.extend(self.config.streams.iter().cloned());
+        if self.config.streams.is_empty() {
+            // Those that were trusted are looked for even if no listing names them any more.
+            known.extend(self.guard.known().state().cluster.streams.keys().cloned());
+        }
         known.sort_unstable();
         known.dedup();
         for stream in &known {
             self.start_stream(stream, &mut tasks, &stop)?;
         }
         if self.config.streams.is_empty() {
-            let found = stop.run_until_cancelled(self.discover()).await.unwrap_or_default();
+            let found = async {
+                let found = self.discover().await;
+                self.guard.sound().await;
+                found
+            };
+            let found = stop.run_until_cancelled(found).await.unwrap_or_default();
             for stream in found.iter().filter(|name| !known.contains(name)) {
                 self.start_stream(stream, &mut tasks, &stop)?;
             }
         }
+        self.guard.streams_are_known();
         let ended = tokio::select! {
             () = stop.cancelled() => None,
             ended = tasks.join_next() => ended,

@@ -100,6 +100,31 @@ pub struct QuarantineStatus {
     pub retry_in_ms: u64,
 }
 
+/// What is trusted of the cluster log, and whether it still is.
+#[derive(Clone, Debug, Serialize)]
+pub struct TrustStatus {
+    /// `policy` or `first_use`.
+    pub begun_by: &'static str,
+    /// The cluster; empty before its log was seen.
+    pub cluster: String,
+    /// Leaves of its log.
+    pub size: u64,
+    /// The newest epoch.
+    pub epoch: Option<u64>,
+    /// Whether an epoch names all rows.
+    pub anchored: bool,
+    /// Since when it does not, milliseconds.
+    pub unanchored_ms: Option<u64>,
+    /// Why the last look told nothing; retried.
+    pub trouble: Option<String>,
+    /// What contradicts what was trusted: nothing new is attached; retried.
+    pub broken: Option<Corruption>,
+    /// The file that keeps two notes which cannot both be true.
+    pub evidence: Option<String>,
+    /// Age of the newest epoch by the policy's witnesses, milliseconds.
+    pub cosigned_ago_ms: Option<u64>,
+}
+
 /// Everything.
 #[derive(Clone, Debug, Serialize)]
 pub struct VaultStatus {
@@ -123,8 +148,12 @@ pub struct VaultStatus {
     pub maps_max: usize,
     /// How far the newest snapshot may be behind.
     pub lag: Lag,
+    /// What is trusted.
+    pub trust: TrustStatus,
     /// Why the vault is not ready, by name; empty when it is.
     pub not_ready: BTreeMap<String, String>,
+    /// What an operator should know though it is ready, by name.
+    pub notes: BTreeMap<String, String>,
 }
 
 /// What a follower writes and everybody reads.
@@ -226,6 +255,8 @@ impl Core {
             }
             streams.push(stream_status(name, board, &snapshot));
         }
+        let (trust, mut notes) = (self.guard.status(), BTreeMap::new());
+        self.guard.tell(&trust, &mut not_ready, &mut notes);
         let (segments_local, maps) = self.cache.counts();
         VaultStatus {
             version: snapshot.version,
@@ -238,7 +269,9 @@ impl Core {
             maps,
             maps_max: self.cache.maps_max,
             lag: snapshot.lag(),
+            trust,
             not_ready,
+            notes,
         }
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct Shipper {
     edges: BTreeMap<u16, Edge>,
     /// Hashes of the leaves of the last segment.
     leaves: Vec<Hash>,
-    time: i64,
+    pub(crate) time: i64,
 }
 
 impl Shipper {

@@ -1,17 +1,20 @@
-//! One turn of the keeper: follow → compare → write down → sign → cosign → publish.
+//! One turn of the keeper: follow → compare → write down → claim → sign → cosign → publish.
+//!
+//! A leaf is claimed by creating its object before it is signed: two shippers on copies of one folder
+//! have one key, and must not sign two histories. Whoever comes second follows the first.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealcast_common::bucket::{Addition, ClusterLog, RowLogError};
+use sealcast_common::bucket::{Addition, ClusterLog, RowLogError, check_cluster_note};
 use sealcast_common::catalog::Catalog;
 use sealcast_common::catalog::names::cluster_record_key;
 use sealcast_common::clock::Micros;
 use sealcast_common::cluster::{ClusterRecord, ClusterState, Pending, cluster_origin};
 use sealcast_common::fault::{Corruption, hex};
 use sealcast_common::integrity::{
-    CompactRange, Edge, Growth, LogSigner as _, Note, Policy, Question, RememberingSigner,
-    SignerError, TILE_WIDTH, TileId, Tiles, leaf_hash,
+    Checkpoint, CompactRange, Edge, Growth, LogSigner as _, Note, Policy, Question,
+    RememberingSigner, SignerError, TILE_WIDTH, TileId, Tiles, leaf_hash,
 };
 
 use super::gather::{Gathered, records};
@@ -37,6 +40,11 @@ pub(crate) enum KeepError {
     /// The signer.
     #[error("cluster log is not signed: {0}")]
     Sign(#[from] SignerError),
+    /// Another shipper with our key has claimed the next leaf.
+    #[error(
+        "leaf {0} of the cluster log was claimed by another shipper with this key: looking again"
+    )]
+    Overtaken(u64),
     /// Too few witnesses.
     #[error("cluster log is not published: {0}")]
     Quorum(String),
@@ -147,6 +155,7 @@ impl Keeper {
         if matches!(self.role, Role::Unopened) {
             self.role = self.open().await?;
         }
+        self.adopt().await?;
         let Role::Ours(log) = &mut self.role else { return Ok(()) };
         let catalogs = self.gathered.follow(&self.place, own, &log.state).await?.clone();
         if let Some(finding) = self.gathered.contradictions(&log.state).into_iter().next() {
@@ -231,8 +240,10 @@ impl Keeper {
             edge: Edge::default(),
             open: Vec::new(),
         };
-        // Leaves that were written down and never signed are forgotten.
-        let is_signed = pending.end() == signed.size() && !pending.leaves.is_empty();
+        // Leaves that were written down and neither claimed nor signed are forgotten.
+        let is_signed = !pending.leaves.is_empty()
+            && (pending.end() == signed.size()
+                || (pending.first == signed.size() && self.claimed(&pending).await?));
         let published = if is_signed { pending.first } else { signed.size() };
         for leaf in self.log.leaves(published).await? {
             log.append(leaf)?;
@@ -245,7 +256,8 @@ impl Keeper {
             return Ok(Role::Unopened);
         };
         let root = log.state.tree.root()?;
-        if (log.state.size(), root) != (signed.size(), *signed.root()) {
+        let grown = is_signed && log.state.size() > signed.size();
+        if !grown && (log.state.size(), root) != (signed.size(), *signed.root()) {
             let expected = format!("{} leaves with root {}", signed.size(), hex(signed.root()));
             let found = format!("{} with root {}", log.state.size(), hex(&root));
             return Err(Corruption::new("cluster_root", None, expected, found).into());
@@ -253,7 +265,54 @@ impl Keeper {
         Ok(Role::Ours(log))
     }
 
-    /// Signs and publishes leaves. Idempotent as long as they stay the same.
+    /// Whether the first of these leaves stands in the store.
+    async fn claimed(&self, pending: &Pending) -> Result<bool, KeepError> {
+        let key = cluster_record_key(pending.first);
+        let found = self.place.store.get(&key).await.map_err(ShipError::from)?;
+        Ok(found.is_some_and(|found| pending.leaves.first().is_some_and(|leaf| *leaf == found)))
+    }
+
+    /// Goes on from what another shipper with our key has signed and published.
+    async fn adopt(&mut self) -> Result<(), KeepError> {
+        let Role::Ours(log) = &self.role else { return Ok(()) };
+        let head = self.log.head().await.map_err(ShipError::from)?;
+        let Some(note) = head.and_then(|text| Note::parse(&text).ok()) else { return Ok(()) };
+        let (Ok(()), Ok(found)) = (note.verify(&log.signer.key()), Checkpoint::parse(&note.text))
+        else {
+            return Ok(());
+        };
+        let (size, ours) = (log.state.size(), log.state.clone());
+        if found.size <= size {
+            return Ok(());
+        }
+        let state = self.log.fold(ours, found.size).await?;
+        check_cluster_note(&note, &log.signer.key(), &state)?;
+        let leaves = self.log.leaves(found.size).await?;
+        let skipped = usize::try_from(size).unwrap_or(usize::MAX);
+        tracing::info!(from = size, to = found.size, "cluster log goes on from another shipper's");
+        self.add(leaves.into_iter().skip(skipped).collect()).await
+    }
+
+    /// Creates the leaves' objects, or finds that they stand already.
+    async fn claim(&self, first: u64, leaves: &[Vec<u8>]) -> Result<(), KeepError> {
+        for (index, leaf) in (first..).zip(leaves) {
+            let key = cluster_record_key(index);
+            // The answer may have been lost: what stands there decides.
+            let created = self.place.store.create(&key, leaf.clone().into()).await;
+            match self.place.store.get(&key).await.map_err(ShipError::from)? {
+                Some(found) if found == *leaf => {}
+                Some(_) => return Err(KeepError::Overtaken(index)),
+                None => {
+                    created.map_err(ShipError::from)?;
+                    let found = Corruption::new("cluster_missing", None, "the leaf", "none");
+                    return Err(found.in_object(key).into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Claims, signs and publishes leaves. Idempotent as long as they stay the same.
     async fn add(&mut self, leaves: Vec<Vec<u8>>) -> Result<(), KeepError> {
         let Role::Ours(log) = &mut self.role else { return Ok(()) };
         let (first, mut next) = (log.state.size(), log.state.clone());
@@ -265,11 +324,11 @@ impl Keeper {
         let growth = Growth::new(&range, next.tree.root()?);
         let pending = Pending { first, leaves: leaves.clone() };
         let (folder, signer) = (self.folder.clone(), Arc::clone(&log.signer));
-        let signed = blocking(move || {
-            folder.write(&pending)?;
-            Ok::<_, KeepError>(signer.sign_growth(&growth)?)
-        });
+        blocking(move || folder.write(&pending)).await??;
+        self.claim(first, &leaves).await?;
+        let signed = blocking(move || signer.sign_growth(&growth));
         let mut note = signed.await??;
+        let Role::Ours(log) = &mut self.role else { return Ok(()) };
         let mut grown = log.edge.clone();
         let mut tiles = log.tiles.clone();
         let mut full = Vec::new();

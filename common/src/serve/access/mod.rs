@@ -4,14 +4,18 @@
 //! (reloading it), `guard` (HTTP), `config` (settings), `peer` (the token that a role itself
 //! shows to another).
 
+#[cfg(feature = "serve")]
 mod config;
 mod file;
+#[cfg(feature = "serve")]
 mod guard;
+#[cfg(feature = "serve")]
 mod live;
 mod peer;
 mod token;
 
 #[cfg(test)]
+#[cfg(feature = "serve")]
 mod tests;
 
 use std::collections::BTreeSet;
@@ -23,10 +27,14 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Micros;
 use crate::integrity::keyed_digest;
 
+#[cfg(feature = "serve")]
 pub use config::{AccessArgs, AccessConfig, AccessError};
 pub use file::{TokenEntry, TokensError, create_token, list_tokens, revoke_token};
+#[cfg(feature = "serve")]
 pub use guard::{Caller, Denied, only};
+#[cfg(feature = "serve")]
 pub(super) use guard::{Strangers, guard};
+#[cfg(feature = "serve")]
 pub use live::Access;
 pub use peer::{Peer, PeerError};
 pub use token::TokenText;

@@ -85,7 +85,7 @@ fn narrow(place: &Place, bytes: u64) -> VaultConfig {
 /// One life: whatever it can, as the disk lets it.
 async fn live(config: VaultConfig, store: &Store, files: &FaultyFiles, shipper: &Shipper) {
     let seams = Seams { files: Arc::new(files.clone()), ..Seams::default() };
-    let Some(node) = Node::try_start(config, store.clone(), seams).await else { return };
+    let Ok(node) = Node::try_start(config, store.clone(), seams).await else { return };
     let token = sealcast_common::wire::Token(shipper.catalog.vector());
     let patience = std::time::Duration::from_secs(2);
     // A dead one does not get there.

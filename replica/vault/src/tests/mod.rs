@@ -5,7 +5,9 @@ mod crowd;
 mod faults;
 mod idle;
 mod keep;
+mod keeper;
 mod log;
+mod trust;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -45,34 +47,33 @@ impl Node {
     }
 
     async fn with_seams(config: VaultConfig, store: Store, seams: Seams) -> Node {
-        Node::try_start(config, store, seams).await.unwrap()
+        Node::try_start(config, store, seams).await.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// `None` if it does not open.
-    async fn try_start(config: VaultConfig, store: Store, seams: Seams) -> Option<Node> {
-        let vault = Vault::open(config, store, seams).await.ok()?;
+    async fn try_start(
+        config: VaultConfig,
+        store: Store,
+        seams: Seams,
+    ) -> Result<Node, VaultError> {
+        let vault = Vault::open(config, store, seams).await?;
         let stop = CancellationToken::new();
         let (ours, stopped) = (vault.clone(), stop.clone());
         let task = tokio::spawn(async move { ours.run(stopped).await });
-        Some(Node { vault, stop, task })
+        Ok(Node { vault, stop, task })
     }
 
     /// As SIGTERM does.
     async fn stop(self) {
         self.stop.cancel();
         self.task.await.unwrap().unwrap();
+        gone(self.vault).await;
     }
 
     /// As kill -9 does, as far as one process can.
     async fn kill(self) {
         self.task.abort();
         let _aborted = self.task.await;
-        // The operating system frees the folder's lock at once; aborted tasks need a moment.
-        let core = Arc::downgrade(&self.vault.core);
-        drop(self.vault);
-        while core.strong_count() > 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        gone(self.vault).await;
     }
 
     /// Waits until everything that the shipper has committed is held.
@@ -110,6 +111,18 @@ impl Node {
             rows += segment.batches().iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
         }
         rows
+    }
+}
+
+/// The operating system frees the folder's lock at once; tasks that end here need a moment, and
+/// whoever held the core last may still be dropping what is in it.
+async fn gone(vault: Vault) {
+    let lock = vault.core.config.dir.join("lock");
+    let core = Arc::downgrade(&vault.core);
+    drop(vault);
+    let lock = std::fs::File::open(lock).unwrap();
+    while core.strong_count() > 0 || lock.try_lock().is_err() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
