@@ -370,6 +370,8 @@ pub(crate) enum KeysCommand {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+    /// Give logs new keys, each handed over to by the old one
+    Rotate(crate::commands::rotate::RotateArgs),
     /// Take the sealed data of a folder for what was signed: for a signer that remembers nothing
     #[command(after_help = "\
 Verifies the shard first, shows size and root, then writes keys/<shard>.signed. Only for a folder

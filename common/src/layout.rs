@@ -4,7 +4,7 @@
 //! node.json                      identity, written once        (writer → shipper)
 //! lock                           one writer at a time
 //! keys/<shard>.key               32 secret bytes, hex, mode 0600
-//! keys/<shard>.pub               the public half, C2SP text    (writer → shipper)
+//! keys/<shard>.pub               the public half, C2SP text, with the hand-overs to it (writer → shipper)
 //! keys/<shard>.signed            what the key has signed last; absent with a signer elsewhere
 //! wal/<shard>/<start>.wal        the tail: nobody else reads it
 //! sealed/<shard>/<name>.seg      sealed segments               (writer → shipper)
@@ -17,6 +17,8 @@
 //! Shards are four hex digits, starts sixteen. Files ending in `.tmp` are leftovers of a crash.
 
 use std::path::{Path, PathBuf};
+
+use crate::integrity::KeyFiles;
 
 /// Version in `node.json`.
 pub const DATA_FORMAT: u32 = 1;
@@ -86,6 +88,24 @@ impl DataDir {
     /// `shipped.json`.
     pub fn shipped_file(&self) -> PathBuf {
         self.root.join("shipped.json")
+    }
+
+    /// The three files of a shard's key.
+    pub fn shard_key(&self, shard: u16) -> KeyFiles {
+        KeyFiles {
+            secret: self.key_file(shard),
+            public: self.public_key_file(shard),
+            signed: self.signed_file(shard),
+        }
+    }
+
+    /// The three files of the cluster log's key.
+    pub fn cluster_key(&self) -> KeyFiles {
+        KeyFiles {
+            secret: self.cluster_key_file(),
+            public: self.cluster_public_key_file(),
+            signed: self.cluster_signed_file(),
+        }
     }
 
     /// `keys/<shard>.key`.

@@ -97,6 +97,8 @@ pub const COMMIT_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const EPOCH_STEP_MAX: u64 = 1 << 20;
 /// Segments added by one commit.
 pub const COMMIT_ADDS_MAX: usize = 1_024;
+/// Changes of one log's key: its history stands beside every checkpoint.
+pub const HAND_OVERS_MAX: usize = 16;
 /// Descriptors in one snapshot leaf.
 pub const SNAPSHOT_LEAF_MAX: usize = 4_096;
 /// Commits between two snapshots.

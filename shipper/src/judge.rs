@@ -12,7 +12,7 @@ use bytes::Bytes;
 use sealcast_common::catalog::{CheckpointEntry, Descriptor};
 use sealcast_common::fault::{Corruption, hex};
 use sealcast_common::integrity::{
-    Checkpoint, CompactRange, Hash, Note, VerifyKey, file_hash, shard_origin,
+    Checkpoint, CompactRange, Hash, KeyHistory, Note, file_hash, shard_origin,
 };
 use sealcast_common::limits::SEGMENT_BYTES_MAX;
 use sealcast_common::segment::{Expectation, Seal, SegmentName, compress, verify_segment_leaves};
@@ -32,8 +32,8 @@ pub(crate) struct Candidate {
     pub(crate) cluster: String,
     /// Root of the shard's tree up to `name.start`, as committed.
     pub(crate) root_before: Hash,
-    /// The shard's public key.
-    pub(crate) key: VerifyKey,
+    /// The shard's keys.
+    pub(crate) keys: KeyHistory,
 }
 
 /// A verdict holds as long as this stays the same.
@@ -62,7 +62,7 @@ impl Candidate {
     /// The state of both files, and what they must agree with.
     pub(crate) fn grounds(&self) -> Grounds {
         let files = [Stamp::of(&self.file), Stamp::of(&self.note_file())];
-        Grounds { files, root_before: self.root_before, key: self.key.to_text() }
+        Grounds { files, root_before: self.root_before, key: self.keys.to_text() }
     }
 
     /// Judges file and note, and compresses. Blocking: seconds for a large segment.
@@ -78,18 +78,14 @@ impl Candidate {
         let note = open_regular(&note_file, NOTE_BYTES_MAX)
             .and_then(std::io::read_to_string)
             .map_err(|error| self.unreadable(&note_file, &error))?;
-        self.judge_note(&note, &seal).map_err(|found| corrupt(&note_file, found))?;
+        let keys = self.judge_note(&note, &seal).map_err(|found| corrupt(&note_file, found))?;
         let cuts = seal.blocks.iter().map(|block| block.offset);
         let object = compress(buffer.as_slice(), cuts)
             .map_err(|error| self.unreadable(&self.file, &error))?;
         let file = (&file_hash(buffer.as_slice()), buffer.len() as u64);
         let descriptor = Descriptor::new(&seal, file, (&file_hash(&object), object.len() as u64));
-        let checkpoint = CheckpointEntry {
-            size: seal.end,
-            root: seal.root_after,
-            note,
-            key: self.key.to_text(),
-        };
+        let checkpoint =
+            CheckpointEntry { size: seal.end, root: seal.root_after, note, key: keys.to_text() };
         Ok(Judged { descriptor, object: object.into(), leaves, checkpoint })
     }
 
@@ -113,18 +109,19 @@ impl Candidate {
         Ok((Seal::clone(seal), leaves))
     }
 
-    fn judge_note(&self, text: &str, seal: &Seal) -> Result<(), Corruption> {
+    /// Answers what was known of the shard's keys when the note was signed: a hand-over travels
+    /// with the first checkpoint that needs it.
+    fn judge_note(&self, text: &str, seal: &Seal) -> Result<KeyHistory, Corruption> {
         let bad = |error: &dyn ToString| {
-            let expected = format!("a checkpoint signed by {}", self.key.to_text());
+            let expected = format!("a checkpoint signed by {}", self.keys.newest().to_text());
             Corruption::new("checkpoint_note", None, expected, error.to_string())
         };
         let note = Note::parse(text).map_err(|error| bad(&error))?;
-        note.verify(&self.key).map_err(|error| bad(&error))?;
-        let found = Checkpoint::parse(&note.text).map_err(|error| bad(&error))?;
+        let found = self.keys.verify(&note).map_err(|error| bad(&error))?;
         let origin = shard_origin(&self.cluster, self.shard);
         let wanted = Checkpoint { origin, size: seal.end, root: seal.root_after };
         if found == wanted {
-            return Ok(());
+            return self.keys.as_of(&note).map_err(|error| bad(&error));
         }
         let show = |c: &Checkpoint| format!("{} size {} root {}", c.origin, c.size, hex(&c.root));
         Err(Corruption::new("checkpoint_note", None, show(&wanted), show(&found)))

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use sealcast_common::bucket::{Created, Store, StoreError, put_checkpoint, put_leaves};
 use sealcast_common::catalog::{CheckpointEntry, Descriptor, ShardCatalog};
 use sealcast_common::fault::Corruption;
-use sealcast_common::integrity::{Edge, Hash, VerifyKey, file_hash, shard_origin};
+use sealcast_common::integrity::{Edge, Hash, KeyHistory, check_keys, file_hash, shard_origin};
 use sealcast_common::limits::SINGLE_PUT_BYTES_MAX;
 use sealcast_common::segment::{SegmentName, decompress};
 
@@ -50,7 +50,7 @@ pub(crate) struct Uploaded {
 pub(crate) async fn upload(place: Arc<Place>, work: Work) -> Result<Uploaded, ShipError> {
     let mut done =
         Uploaded { shard: work.shard, adds: Vec::new(), checkpoint: None, edge: None, fault: None };
-    let key = match shard_key(&place, &work).await {
+    let keys = match shard_keys(&place, &work).await {
         Ok(key) => key,
         Err(fault) => return Ok(Uploaded { fault: Some(fault), ..done }),
     };
@@ -64,7 +64,7 @@ pub(crate) async fn upload(place: Arc<Place>, work: Work) -> Result<Uploaded, Sh
             name,
             cluster: place.node.cluster.clone(),
             root_before,
-            key: key.clone(),
+            keys: keys.clone(),
         };
         let judged = match &work.fault {
             Some(fault) if fault.grounds.as_deref() == Some(&candidate.grounds()) => {
@@ -110,8 +110,8 @@ async fn judge(candidate: Candidate) -> Result<Judged, Fault> {
     })
 }
 
-/// The shard's public key: beside the writer's data, else from the writer by HTTP.
-async fn shard_key(place: &Place, work: &Work) -> Result<VerifyKey, Fault> {
+/// The shard's keys: beside the writer's data, else from the writer by HTTP.
+async fn shard_keys(place: &Place, work: &Work) -> Result<KeyHistory, Fault> {
     let path = place.dir.public_key_file(work.shard);
     let faulty = |expected: &str, found: String| {
         let finding = Corruption::new("shard_key", None, expected, found);
@@ -129,16 +129,17 @@ async fn shard_key(place: &Place, work: &Work) -> Result<VerifyKey, Fault> {
             Err(error) => return Err(faulty("a key from the writer", error.to_string())),
         },
     };
-    let key = VerifyKey::parse(&text)
+    let keys = KeyHistory::parse(&text)
         .map_err(|error| faulty("a key in C2SP text form", error.to_string()))?;
     let origin = shard_origin(&place.node.cluster, work.shard);
-    if key.name != origin {
-        return Err(faulty(&format!("a key of {origin}"), key.name));
+    if keys.origin() != origin {
+        return Err(faulty(&format!("a key of {origin}"), keys.origin().to_owned()));
     }
-    match &work.known_key {
-        Some(known) if *known != key.to_text() => Err(faulty(known, key.to_text())),
-        _ => Ok(key),
+    if let Some(known) = &work.known_key {
+        check_keys("shard_key", known, &keys.to_text())
+            .map_err(|found| faulty(&found.expected, found.found))?;
     }
+    Ok(keys)
 }
 
 /// Puts the object. One key has one content for ever: an object that an earlier attempt left

@@ -20,6 +20,7 @@ mod operator;
 mod outage;
 mod path;
 mod prefixes;
+mod rotation;
 mod s3;
 mod signer;
 mod strangers;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sealcast_common::clock::Clock;
 use sealcast_common::durable::Durable;
-use sealcast_common::integrity::{LogSigner, VerifyKey, log_id, shard_origin};
+use sealcast_common::integrity::{LogSigner, log_id, shard_origin};
 use sealcast_common::layout::DataDir;
 
 use crate::config::Fsync;
@@ -46,10 +46,5 @@ impl ShardContext {
             clock: Arc::clone(&seams.clock),
             files: Arc::clone(&seams.files),
         }
-    }
-
-    /// The key under which the shard's checkpoints verify.
-    pub(crate) fn verify_key(&self) -> VerifyKey {
-        self.signer.key()
     }
 }

@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use sealcast_common::durable::Durable;
 use sealcast_common::integrity::{
-    LogSigner, RememberingSigner, RemoteSigner, SeedError, SignerError, VerifyKey,
-    load_or_make_seed, load_seed,
+    KeyHistory, LogSigner, RemoteSigner, SeedError, SignerError, check_keys, shown_key,
 };
 use sealcast_common::layout::DataDir;
 
@@ -61,15 +60,7 @@ pub(crate) fn open_signer(
     seams: &Seams,
 ) -> Result<Arc<dyn LogSigner>, KeyError> {
     match at {
-        SignerAt::Local => {
-            let path = dir.key_file(shard);
-            let seed = match fresh {
-                true => load_or_make_seed(&path, &*seams.files, &*seams.random)?,
-                false => load_seed(&path)?,
-            };
-            let (state, files) = (dir.signed_file(shard), Arc::clone(&seams.files));
-            Ok(Arc::new(RememberingSigner::new(origin, &seed, state, files)))
-        }
+        SignerAt::Local => Ok(Arc::new(dir.shard_key(shard).signer(origin, fresh, seams)?)),
         SignerAt::Unix(socket) => match RemoteSigner::connect(socket, origin) {
             Ok(signer) => Ok(Arc::new(signer)),
             Err(source) => Err(KeyError::Signer { origin: origin.to_owned(), source }),
@@ -77,22 +68,24 @@ pub(crate) fn open_signer(
     }
 }
 
-/// Puts the public half beside the key, for shippers and auditors; a published key never changes.
+/// Puts the public half beside the key, for shippers and auditors; a published key never changes
+/// but by hand-over, which a signer elsewhere may have made meanwhile.
 /// `fresh`: a leftover of a first start that did not finish, under a name that nobody has seen,
 /// is replaced.
 pub(crate) fn publish(
     path: &Path,
-    key: &VerifyKey,
+    keys: &KeyHistory,
     fresh: bool,
     files: &dyn Durable,
 ) -> Result<(), KeyError> {
     let file = path.display().to_string();
     let failed = |source: io::Error| KeyError::Io { file: file.clone(), source };
-    let expected = key.to_text();
+    let expected = keys.to_text();
     match std::fs::read_to_string(path) {
         Ok(found) if found.trim() == expected => Ok(()),
-        Ok(found) if !fresh => {
-            Err(KeyError::Published { file, found: found.trim().to_owned(), expected })
+        Ok(found) if !fresh && check_keys("shard_key", found.trim(), &expected).is_err() => {
+            let (found, expected) = (shown_key(&found), shown_key(&expected));
+            Err(KeyError::Published { file, found, expected })
         }
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
         _ => files.replace(path, format!("{expected}\n").as_bytes()).map_err(failed),

@@ -196,16 +196,11 @@ fn read_seal(path: &Path) -> Result<Arc<Seal>, RecoveryError> {
 
 fn read_note(ctx: &ShardContext, path: &Path) -> Result<Checkpoint, RecoveryError> {
     let bad = |found: String| {
-        let expected = format!("a note signed by {}", ctx.verify_key().to_text());
+        let expected = format!("a note signed by {}", ctx.signer.key().to_text());
         Corruption::new("note", None, expected, found).in_object(path.display().to_string())
     };
     let text = std::fs::read(path).map_err(|error| RecoveryError::io(path, error))?;
     let text = String::from_utf8(text).map_err(|_| bad("broken utf-8".to_owned()))?;
     let note = Note::parse(&text).map_err(|error| bad(error.to_string()))?;
-    note.verify(&ctx.verify_key()).map_err(|error| bad(error.to_string()))?;
-    let checkpoint = Checkpoint::parse(&note.text).map_err(|error| bad(error.to_string()))?;
-    if checkpoint.origin != ctx.origin {
-        return Err(bad(format!("origin {}", checkpoint.origin)).into());
-    }
-    Ok(checkpoint)
+    Ok(ctx.signer.keys().verify(&note).map_err(|error| bad(error.to_string()))?)
 }

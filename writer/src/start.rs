@@ -199,15 +199,15 @@ async fn recover_all(
         jobs.spawn_blocking(move || {
             let origin = sealcast_common::integrity::shard_origin(&cluster, shard);
             let signer = open_signer(&signer, &dir, (shard, &origin), fresh, &seams)?;
-            let (public, key) = (dir.public_key_file(shard), signer.key());
+            let (public, keys) = (dir.public_key_file(shard), signer.keys().clone());
             if !fresh {
-                publish(&public, &key, fresh, &*seams.files)?;
+                publish(&public, &keys, fresh, &*seams.files)?;
             }
             let ctx = ShardContext::new(&cluster, shard, dir, signer, fsync, &seams);
             let recovered = recover(&ctx, fresh);
             // A directory that is not fresh after all has been refused: its key stays as it is.
             if fresh && recovered.is_ok() {
-                publish(&public, &key, fresh, &*seams.files)?;
+                publish(&public, &keys, fresh, &*seams.files)?;
             }
             Ok::<_, StartError>((Arc::new(ctx), recovered))
         });
@@ -273,7 +273,7 @@ impl Actors {
         let window = Arc::new(RwLock::new(window));
         let (view, watched) = watch::channel(ShardView::default());
         let (sender, queue) = mpsc::channel(config.queue_requests);
-        let names = (shard, ctx.origin.clone(), ctx.verify_key().to_text());
+        let names = (shard, ctx.origin.clone(), ctx.signer.keys().to_text());
         let mut actor = Shard::new(ctx, Pace::of(config), health, Arc::clone(&window), view);
         actor.open(opening);
         self.tracker.spawn(actor.run(queue, self.closing.clone()));

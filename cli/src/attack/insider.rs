@@ -314,7 +314,7 @@ impl Insider {
             before: &[],
             edge: Edge::default(),
             note: &note,
-            key: &key,
+            keys: &key.into(),
         };
         let published = ClusterLog::new(self.store.clone()).publish(addition).await;
         published.map(drop).map_err(failed)

@@ -1,4 +1,4 @@
-//! `sealcast keys show | generate | adopt`: keys, and what they have signed.
+//! `sealcast keys show | generate | adopt`: keys, and what they have signed (`rotate` beside it).
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ use sealcast_common::checked;
 use sealcast_common::cluster::cluster_origin;
 use sealcast_common::fault::hex;
 use sealcast_common::integrity::{
-    LocalSigner, SignedFile, SignedState, Signer as _, VerifyKey, load_or_make_seed, shard_origin,
+    KeyHistory, LocalSigner, SignedFile, SignedState, Signer as _, VerifyKey, load_or_make_seed,
+    shard_origin, shown_key,
 };
 use sealcast_common::layout::DataDir;
 use sealcast_common::seams::Seams;
@@ -21,12 +22,13 @@ pub(crate) fn run(command: &KeysCommand) -> Result<u8, Failure> {
     match command {
         KeysCommand::Show { dir, policy } => show(&DataDir::new(dir), *policy),
         KeysCommand::Generate { name, out } => generate(name, out.as_deref()),
+        KeysCommand::Rotate(args) => super::rotate::run(args),
         KeysCommand::Adopt { dir, shard, dry_run } => adopt(&DataDir::new(dir), *shard, *dry_run),
     }
 }
 
 /// The cluster of a writer's folder, and its shards.
-fn shards(dir: &DataDir) -> Result<(String, Vec<u16>), Failure> {
+pub(super) fn shards(dir: &DataDir) -> Result<(String, Vec<u16>), Failure> {
     let path = dir.node_file();
     let text = std::fs::read(&path).map_err(|error| {
         let what = format!("{} cannot be read: {error}", path.display());
@@ -52,10 +54,12 @@ fn show(dir: &DataDir, policy: bool) -> Result<u8, Failure> {
     }
     let mut rows = Vec::new();
     for (name, origin, signed, public) in logs {
-        let key = std::fs::read_to_string(&public).map(|text| text.trim().to_owned());
+        let text = std::fs::read_to_string(&public);
         if policy {
-            let failed = |error| Failure::new(format!("{}: {error}", public.display()));
-            line(format!("log {}", key.map_err(failed)?));
+            let failed = |why: String| Failure::new(format!("{}: {why}", public.display()));
+            let keys = KeyHistory::parse(&text.map_err(|error| failed(error.to_string()))?);
+            let keys = keys.map_err(|error| failed(error.to_string()))?;
+            line(format!("log {}", keys.newest().to_text()));
             continue;
         }
         let state = SignedFile::read(&signed, &origin).map_err(failed)?;
@@ -63,7 +67,7 @@ fn show(dir: &DataDir, policy: bool) -> Result<u8, Failure> {
             Some(state) => (state.size().to_string(), hex(state.root())),
             None => ("-".to_owned(), "nothing signed here".to_owned()),
         };
-        let key = key.unwrap_or_else(|error| error.to_string());
+        let key = text.map_or_else(|error| error.to_string(), |text| shown_key(&text));
         rows.push(vec![name, size, root, key]);
     }
     if policy {
@@ -139,15 +143,19 @@ fn adopt(dir: &DataDir, only: Option<u16>, dry_run: bool) -> Result<u8, Failure>
 }
 
 /// The writer's own lock: nobody seals meanwhile.
-fn locked(dir: &DataDir) -> Result<File, Failure> {
-    let path = dir.lock_file();
-    let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+pub(super) fn locked(dir: &DataDir) -> Result<File, Failure> {
+    lock(&dir.lock_file(), "writer")
+}
+
+/// The lock of `who`, taken.
+pub(super) fn lock(path: &Path, who: &str) -> Result<File, Failure> {
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
     let file = file.map_err(|error| failed(format!("{}: {error}", path.display())))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
-            let what = format!("{} is in use by a writer", dir.root().display());
-            Err(Failure::new(what).hint("stop the writer first"))
+            let what = format!("{} is in use by a {who}", path.display());
+            Err(Failure::new(what).hint(format!("stop the {who} first")))
         }
         Err(TryLockError::Error(error)) => Err(failed(format!("{}: {error}", path.display()))),
     }

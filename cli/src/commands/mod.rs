@@ -26,6 +26,7 @@ pub(crate) mod prove;
 #[cfg(feature = "roles")]
 pub(crate) mod roles;
 #[cfg(feature = "roles")]
+pub(crate) mod rotate;
 pub(crate) mod signer;
 pub(crate) mod sql;
 pub(crate) mod store;

@@ -114,7 +114,7 @@ async fn offline(args: &ProveArgs, row: Row) -> Result<Proved, Failure> {
     };
     let log = logs.iter().find(|log| log.shard == shard).ok_or_else(|| cannot("no such shard"))?;
     let (leaf, proof) = Box::pin(prove(log, seq)).await?;
-    Ok(Proved { shard, leaf, proof, key: log.newest.key.clone() })
+    Ok(Proved { shard, leaf, proof, key: log.newest.vkey() })
 }
 
 async fn places(logs: &[ShardLog], event_id: &[u8; 16]) -> Result<Vec<(u16, u64)>, Failure> {

@@ -9,7 +9,8 @@ const FINDINGS_SHOWN: usize = 50;
 pub(crate) async fn run(args: VerifyArgs) -> Result<u8, Failure> {
     let policy = (args.policy.as_deref(), args.vkey.as_deref());
     let state = args.trust_state.as_deref();
-    let trusting = Trusting::read(policy, state, args.trust_on_first_use)?.with_leaf(args.leaf);
+    let trusting = Trusting::read(policy, state, args.trust_on_first_use)?
+        .with_proof(args.leaf, args.keys.as_deref())?;
     let progress = Progress::new("verify", 0, false);
     let report = verify_by(&args.target, trusting, &|done, total, what| {
         progress.set_total(total);

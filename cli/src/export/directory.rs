@@ -61,10 +61,13 @@ pub(crate) async fn export(
         verify_consistency((older.size, &older.root), (size, &log.newest.root), &hashes)
             .map_err(failed)?;
         folder.write("checkpoint.old", older.note.as_bytes())?;
+        if older.vkey() != log.newest.vkey() {
+            folder.write("vkey.old", format!("{}\n", older.vkey()).as_bytes())?;
+        }
     }
     folder.write("row.leaf.cbor", &folder.row)?;
     folder.write("row.tlog-proof", proof.to_text().as_bytes())?;
-    folder.write("vkey", format!("{}\n", log.newest.key).as_bytes())?;
+    folder.write("vkey", format!("{}\n", log.newest.vkey()).as_bytes())?;
     folder.write("checkpoint", log.newest.note.as_bytes())?;
     Ok(Exported {
         origin: log.origin(),
@@ -73,7 +76,7 @@ pub(crate) async fn export(
         sample,
         tiles: folder.tiles,
         bundles: folder.bundles,
-        vkey: log.newest.key.clone(),
+        vkey: log.newest.vkey(),
     })
 }
 

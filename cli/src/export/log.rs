@@ -8,7 +8,7 @@ use sealcast_common::bucket::Store;
 use sealcast_common::catalog::{Catalog, CheckpointEntry, Descriptor, ShardCatalog};
 use sealcast_common::checked;
 use sealcast_common::fault::Corruption;
-use sealcast_common::integrity::{Checkpoint, Note, VerifyKey, shard_origin};
+use sealcast_common::integrity::{Checkpoint, KeyHistory, Note, shard_origin};
 use sealcast_common::layout::{DATA_FORMAT, DataDir};
 use sealcast_common::segment::SegmentName;
 use sealcast_common::wire::NodeFile;
@@ -229,7 +229,7 @@ fn of_folder(
     }))
 }
 
-/// A note beside a segment: of this log, by this key, of this size.
+/// A note beside a segment: of this log, by one of its keys, of this size.
 fn entry_of(
     note: String,
     key: &str,
@@ -240,14 +240,13 @@ fn entry_of(
         let expected = format!("a checkpoint of {size} rows signed by {origin}");
         Corruption::new("checkpoint_note", None, expected, found)
     };
-    let key_read = VerifyKey::parse(key).map_err(|error| bad(error.to_string()))?;
-    let read = Note::parse(&note).and_then(|note| {
-        note.verify(&key_read)?;
-        Checkpoint::parse(&note.text)
+    let read = KeyHistory::parse(key).and_then(|keys| {
+        let note = Note::parse(&note)?;
+        Ok((keys.as_of(&note)?, Checkpoint::parse(&note.text)?))
     });
-    let read = read.map_err(|error| bad(error.to_string()))?;
-    if key_read.name != origin || read.origin != origin || read.size != size {
-        return Err(bad(format!("{} rows of {} by {}", read.size, read.origin, key_read.name)));
+    let (keys, read) = read.map_err(|error| bad(error.to_string()))?;
+    if read.origin != origin || read.size != size {
+        return Err(bad(format!("{} rows of {}", read.size, read.origin)));
     }
-    Ok(CheckpointEntry { size, root: read.root, note, key: key.to_owned() })
+    Ok(CheckpointEntry { size, root: read.root, note, key: keys.to_text() })
 }

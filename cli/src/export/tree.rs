@@ -5,8 +5,8 @@ use sealcast_common::catalog::CheckpointEntry;
 use sealcast_common::event::position_of;
 use sealcast_common::fault::{Corruption, hex};
 use sealcast_common::integrity::{
-    Checkpoint, Edge, Note, Question, TILE_WIDTH, TileId, Tiles, TlogProof, TlogProofError,
-    VerifyKey, leaf_hash,
+    Checkpoint, Edge, KeyHistory, Note, Question, TILE_WIDTH, TileId, Tiles, TlogProof,
+    TlogProofError, leaf_hash,
 };
 
 use super::cannot;
@@ -71,10 +71,11 @@ pub(crate) fn check_proof(
     leaf: &[u8],
     key: &str,
 ) -> Result<Checkpoint, Failure> {
-    let key = VerifyKey::parse(key).map_err(failed)?;
-    let judge = |note: &Note, _: &Checkpoint| note.verify(&key).map_err(TlogProofError::from);
+    let keys = KeyHistory::parse(key).map_err(failed)?;
+    let judge =
+        |note: &Note, _: &Checkpoint| keys.verify(note).map(drop).map_err(TlogProofError::from);
     let checkpoint = proof.verify::<TlogProofError>(leaf, judge).map_err(failed)?;
-    position_of(leaf).and_then(|at| at.check(&key.name, proof.index)).map_err(failed)?;
+    position_of(leaf).and_then(|at| at.check(keys.origin(), proof.index)).map_err(failed)?;
     Ok(checkpoint)
 }
 

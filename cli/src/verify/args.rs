@@ -25,6 +25,9 @@ pub(crate) struct VerifyArgs {
     /// The key of the log alone, instead of a policy
     #[arg(long, value_name = "KEY", conflicts_with = "policy")]
     pub(crate) vkey: Option<String>,
+    /// Of a proof: its log's keys (keys/<shard>.pub), when the key that is trusted was rotated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keys: Option<PathBuf>,
     /// The leaf that a proof is about [default: FILE.leaf.cbor beside FILE.tlog-proof]
     #[arg(long, value_name = "FILE")]
     pub(crate) leaf: Option<PathBuf>,

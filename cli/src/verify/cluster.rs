@@ -14,8 +14,8 @@ use sealcast_common::catalog::{Catalog, CheckpointObject};
 use sealcast_common::cluster::{ClusterState, cluster_origin};
 use sealcast_common::fault::{Corruption, hex};
 use sealcast_common::integrity::{
-    Checkpoint, Distrust, Edge, Hash, Note, NoteError, Policy, TILE_WIDTH, TileId, VerifyKey,
-    hashes, index_path, leaf_hash, shard_origin,
+    Checkpoint, Distrust, Edge, Hash, KeyHistory, Note, NoteError, Policy, TILE_WIDTH, TileId,
+    hashes, index_path, leaf_hash, shard_origin, shown_key,
 };
 
 use super::Report;
@@ -108,9 +108,10 @@ fn check_head(
 ) -> Result<(), Corruption> {
     let bad =
         |expected: String, found: String| Corruption::new("cluster_note", None, expected, found);
-    let key = VerifyKey::parse(&followed.state.key);
-    let signed = key.and_then(|key| note.verify(&key));
-    signed.map_err(|error| bad(format!("signed by {}", followed.state.key), error.to_string()))?;
+    let keys = KeyHistory::parse(&followed.state.key);
+    let signed = keys.and_then(|keys| keys.verify(note));
+    let expected = format!("signed by {}", shown_key(&followed.state.key));
+    signed.map_err(|error| bad(expected, error.to_string()))?;
     let root = usize::try_from(found.size).ok().and_then(|at| followed.roots.get(at));
     if root == Some(&found.root) && found.origin == cluster_origin(&followed.state.cluster) {
         return Ok(());
@@ -206,7 +207,7 @@ impl LogCheck<'_> {
             let bad = |error: NoteError| {
                 Corruption::new("cluster_note", None, "a checkpoint", error.to_string())
             };
-            let log = VerifyKey::parse(&followed.state.key).map_err(bad)?;
+            let log = KeyHistory::parse(&followed.state.key).map_err(bad)?;
             let note = Note::parse(&object.entry.note).map_err(bad)?;
             check_cluster_note(&note, &log, &followed.state)
                 .map_err(|found| found.in_object(&key))?;
@@ -259,8 +260,12 @@ pub(super) fn compare(cluster: &FollowedCluster, streams: &[Followed], report: &
 pub(super) fn judge(policy: &Policy, log: &ClusterLog, streams: &[Followed], report: &mut Report) {
     match log {
         ClusterLog::Whole(cluster) => {
-            let verdict = cluster.note.as_ref().map_or(Ok(Vec::new()), |note| policy.judge(note));
-            report.book(verdict.map(drop).map_err(distrusted));
+            let keys = KeyHistory::parse(&cluster.state.key);
+            let verdict = match (&cluster.note, keys) {
+                (Some(note), Ok(keys)) => policy.judge_log(note, &keys).map(drop),
+                _ => Ok(()),
+            };
+            report.book(verdict.map_err(distrusted));
         }
         ClusterLog::Absent => {
             let expected = "the cluster log, whose key the policy names";
@@ -277,10 +282,7 @@ pub(super) fn judge(policy: &Policy, log: &ClusterLog, streams: &[Followed], rep
         for (shard, rows) in &stream.catalog.shards {
             let origin = shard_origin(&stream.catalog.cluster, *shard);
             let Some(checkpoint) = &rows.checkpoint else { continue };
-            let mut named = policy.keys_of(&origin).map(VerifyKey::to_text).peekable();
-            if named.peek().is_some() && !named.any(|key| key == checkpoint.key) {
-                let expected = format!("a key of {origin} that the policy names");
-                let found = Corruption::new("shard_key", None, expected, &checkpoint.key);
+            if let Err(found) = policy.check_keys("shard_key", &origin, &checkpoint.key) {
                 report.findings.push(found.in_object(checkpoint_key(*shard, checkpoint.size)));
             }
         }

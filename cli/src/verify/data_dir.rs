@@ -5,7 +5,7 @@ use std::path::Path;
 use sealcast_common::checked;
 use sealcast_common::cluster::{Pending, cluster_origin};
 use sealcast_common::fault::Corruption;
-use sealcast_common::integrity::{SignedFile, SignedState, VerifyKey};
+use sealcast_common::integrity::{KeyHistory, SignedFile, SignedState};
 use sealcast_common::layout::{DATA_FORMAT, DataDir};
 use sealcast_common::limits::SEGMENT_BYTES_MAX;
 use sealcast_common::segment::SegmentName;
@@ -132,7 +132,7 @@ fn keeper(dir: &DataDir, node: &NodeFile) -> Result<Option<Keeper>, Unread> {
         return Ok(None);
     }
     let origin = cluster_origin(&node.cluster);
-    let key = public_key(&path, &origin, "cluster_key")?;
+    let key = public_key(&path, &origin, "cluster_key")?.to_text();
     // Before what was signed: it is written down first.
     let at = dir.cluster_pending_file();
     let pending = if at.exists() {
@@ -145,23 +145,26 @@ fn keeper(dir: &DataDir, node: &NodeFile) -> Result<Option<Keeper>, Unread> {
     Ok(Some(Keeper { key, signed, pending }))
 }
 
-/// A file that holds a log's public key and nothing else. Answers the key's text.
-pub(super) fn public_key(path: &Path, origin: &str, check: &'static str) -> Result<String, Unread> {
+/// A file that holds a log's public keys, with the hand-overs between them, and nothing else.
+pub(super) fn public_key(
+    path: &Path,
+    origin: &str,
+    check: &'static str,
+) -> Result<KeyHistory, Unread> {
     let expected = format!("the public key of {origin}");
     let text = read_text(path, &expected)?;
     let bad = |found: String| {
         let found = Corruption::new(check, None, expected.as_str(), found);
         found.in_object(path.display().to_string())
     };
-    let key = VerifyKey::parse(&text).map_err(|error| bad(error.to_string()))?;
-    if key.name != origin {
-        return Err(bad(key.name).into());
+    let keys = KeyHistory::parse(&text).map_err(|error| bad(error.to_string()))?;
+    if keys.origin() != origin {
+        return Err(bad(keys.origin().to_owned()).into());
     }
-    let key = key.to_text();
-    if text != format!("{key}\n") {
+    if text != format!("{}\n", keys.to_text()) {
         return Err(bad("other bytes around it".into()).into());
     }
-    Ok(key)
+    Ok(keys)
 }
 
 /// Every shard that has a folder or a key is one of the node's.

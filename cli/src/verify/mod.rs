@@ -120,7 +120,8 @@ pub(crate) async fn verify_by(
     let path = Path::new(target.strip_prefix("file://").unwrap_or(target));
     if path.is_file() {
         if path.extension().is_some_and(|extension| extension == "tlog-proof") {
-            return proof::verify(path, trusting.leaf.as_deref(), trusting.policy.as_ref());
+            let whom = (trusting.policy.as_ref(), trusting.keys.as_ref());
+            return proof::verify(path, trusting.leaf.as_deref(), whom);
         }
         return file::verify(path);
     }

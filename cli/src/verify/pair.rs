@@ -3,6 +3,7 @@
 use sealcast_common::catalog::names::{CLUSTER_HEAD_KEY, commit_key};
 use sealcast_common::catalog::{Catalog, Descriptor};
 use sealcast_common::fault::{Corruption, hex};
+use sealcast_common::integrity::check_keys;
 use sealcast_common::segment::SegmentName;
 
 use super::Report;
@@ -65,9 +66,9 @@ fn signed(keeper: &Keeper, cluster: &ClusterLog) -> Result<(), Unread> {
         ClusterLog::Whole(log) if log.state.key != keeper.key && size == 0 => return Ok(()),
         ClusterLog::Whole(log) => log,
     };
-    if log.state.key != keeper.key {
-        return bad("cluster_key", keeper.key.clone(), log.state.key.clone());
-    }
+    // A hand-over that was not published yet lies in the folder alone.
+    check_keys("cluster_key", &log.state.key, &keeper.key)
+        .map_err(|found| found.in_object(CLUSTER_HEAD_KEY))?;
     if log.state.size() < due {
         let expected = format!("{due} leaves, as its keeper has signed");
         return bad("cluster_missing", expected, format!("{} leaves", log.state.size()));
@@ -111,9 +112,7 @@ fn key(folder: &Folder, shard: u16, catalog: &Catalog) -> Result<(), Unread> {
     let Some(committed) = committed else { return Ok(()) };
     let path = folder.dir.public_key_file(shard);
     let ours = read_text(&path, "the shard's public key")?;
-    if ours.trim() == committed.key.trim() {
-        return Ok(());
-    }
-    let found = Corruption::new("shard_key", None, committed.key.as_str(), ours.trim());
-    Err(found.in_object(path.display().to_string()).into())
+    check_keys("shard_key", &committed.key, ours.trim())
+        .map_err(|found| found.in_object(path.display().to_string()))?;
+    Ok(())
 }

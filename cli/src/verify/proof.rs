@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use sealcast_common::event::position_of;
 use sealcast_common::fault::Corruption;
 use sealcast_common::integrity::{
-    Checkpoint, Distrust, Note, Policy, ProofError, TlogProof, TlogProofError, leaf_hash,
-    verify_inclusion,
+    Checkpoint, Distrust, KeyHistory, Note, Policy, ProofError, TlogProof, TlogProofError,
+    leaf_hash, verify_inclusion,
 };
 use sealcast_common::limits::LEAF_BYTES_MAX;
 
@@ -16,10 +16,14 @@ use super::files::{Unread, read, read_text};
 /// Judges a proof and the leaf that it is about: `leaf`, or the file `X.leaf.cbor` beside
 /// `X.tlog-proof`. Every part is judged, whatever the others say: the path leads from the leaf to
 /// the checkpoint's root, the leaf is of this row and log, and the checkpoint is signed and cosigned
-/// as `policy` asks. Without a policy nobody knows whose checkpoint it is: `cannot check`.
-pub(super) fn verify(path: &Path, leaf: Option<&Path>, policy: Option<&Policy>) -> Report {
+/// as `policy` asks; `keys` may tell of hand-overs from a key that it names. Without a policy nobody knows whose checkpoint it is: `cannot check`.
+pub(super) fn verify(
+    path: &Path,
+    leaf: Option<&Path>,
+    (policy, keys): (Option<&Policy>, Option<&KeyHistory>),
+) -> Report {
     let mut report = Report::default();
-    if let Err(why) = judge(path, leaf, policy, &mut report) {
+    if let Err(why) = judge(path, leaf, (policy, keys), &mut report) {
         report.book(Err(why));
     }
     report
@@ -28,7 +32,7 @@ pub(super) fn verify(path: &Path, leaf: Option<&Path>, policy: Option<&Policy>) 
 fn judge(
     path: &Path,
     leaf: Option<&Path>,
-    policy: Option<&Policy>,
+    (policy, keys): (Option<&Policy>, Option<&KeyHistory>),
     report: &mut Report,
 ) -> Result<(), Unread> {
     let place = path.display().to_string();
@@ -41,7 +45,8 @@ fn judge(
     let proof = TlogProof::parse(&text).map_err(form)?;
     let note = Note::parse(&proof.checkpoint).map_err(|error| form(error.into()))?;
     let checkpoint = Checkpoint::parse(&note.text).map_err(|error| form(error.into()))?;
-    report.book(signed(&note, &checkpoint.origin, policy).map_err(|why| named(why, &place)));
+    let by = signed(&note, &checkpoint.origin, policy, keys);
+    report.book(by.map_err(|why| named(why, &place)));
     let leaf_path = leaf.map_or_else(|| beside(path), Path::to_owned);
     if leaf.is_none() && !leaf_path.exists() {
         let why = format!("{place}: no {} beside it; name the leaf by --leaf", leaf_path.display());
@@ -74,12 +79,18 @@ fn named(why: Unread, place: &str) -> Unread {
 
 /// A wrong signature, or none by the key that is known, is a finding; a log that nobody has named
 /// and too few witnesses are no evidence against anybody.
-fn signed(note: &Note, origin: &str, policy: Option<&Policy>) -> Result<(), Unread> {
+fn signed(
+    note: &Note,
+    origin: &str,
+    policy: Option<&Policy>,
+    keys: Option<&KeyHistory>,
+) -> Result<(), Unread> {
     let Some(policy) = policy else {
         let how = "give --vkey, or a --policy that names its log";
         return Err(Unread::Cannot(format!("nobody said whose key {origin} has: {how}")));
     };
-    match policy.judge(note) {
+    let keys = keys.filter(|keys| keys.origin() == origin);
+    match keys.map_or_else(|| policy.judge(note), |keys| policy.judge_log(note, keys)) {
         Ok(_) => Ok(()),
         Err(Distrust::Note(error)) => {
             let expected = format!("a checkpoint of {origin} by a key that is trusted");
@@ -153,7 +164,7 @@ mod tests {
             for (path, bytes) in [(&path, text), (&self.dir.path().join("row.leaf.cbor"), leaf)] {
                 std::fs::write(path, bytes).unwrap();
             }
-            verify(&path, None, policy)
+            verify(&path, None, (policy, None))
         }
     }
 
@@ -236,6 +247,6 @@ mod tests {
         let path = case.dir.path().join("alone.tlog-proof");
         #[expect(clippy::disallowed_methods, reason = "a test's own file")]
         std::fs::write(&path, case.proof.to_text()).unwrap();
-        assert_eq!(verify(&path, None, Some(&case.policy())).verdict(), "cannot check");
+        assert_eq!(verify(&path, None, (Some(&case.policy()), None)).verdict(), "cannot check");
     }
 }

@@ -8,8 +8,8 @@ use arrow_buffer::Buffer;
 use sealcast_common::event::{decode_full, encode_leaf};
 use sealcast_common::fault::{Corruption, hex};
 use sealcast_common::integrity::{
-    Checkpoint, CompactRange, Hash, Note, SignedFile, SignedState, SignerError, VerifyKey,
-    leaf_hash, log_id, shard_origin,
+    Checkpoint, CompactRange, Hash, KeyHistory, Note, SignedFile, SignedState, SignerError,
+    check_hand_over, leaf_hash, log_id, shard_origin,
 };
 use sealcast_common::layout::{DataDir, parse_wal_name};
 use sealcast_common::limits::SEGMENT_BYTES_MAX;
@@ -158,10 +158,21 @@ impl ShardCheck<'_> {
         Ok(())
     }
 
-    fn key(&self) -> Result<VerifyKey, Unread> {
+    fn key(&self) -> Result<KeyHistory, Unread> {
         let path = self.dir.public_key_file(self.shard);
-        let key = public_key(&path, &self.origin, "shard_key")?;
-        VerifyKey::parse(&key).map_err(|error| Unread::Cannot(error.to_string()))
+        public_key(&path, &self.origin, "shard_key")
+    }
+
+    /// What the hand-overs say of the tree at the end of this segment.
+    fn handed_over(&self, keys: &KeyHistory) -> Result<(), Unread> {
+        let (size, root) = (self.tree.end(), self.tree.root()?);
+        let here = keys.hand_overs().iter().filter(|next| next.at.size == size);
+        for next in here {
+            let path = self.dir.public_key_file(self.shard);
+            check_hand_over("shard_key", next, Some(root))
+                .map_err(|found| found.in_object(path.display().to_string()))?;
+        }
+        Ok(())
     }
 
     /// Every sealed file in full, each continuing the one before. A damaged file is reported and
@@ -169,7 +180,7 @@ impl ShardCheck<'_> {
     /// after the last one is not known.
     fn sealed(
         &mut self,
-        key: Option<&VerifyKey>,
+        key: Option<&KeyHistory>,
         report: &mut Report,
         done: &dyn Fn(u64),
     ) -> Result<bool, Unread> {
@@ -204,6 +215,7 @@ impl ShardCheck<'_> {
                     report.rows += seal.rows();
                     let note = path.with_file_name(name.note_name());
                     report.book(key.map_or(Ok(()), |key| self.note(&note, key)));
+                    report.book(key.map_or(Ok(()), |key| self.handed_over(key)));
                 }
                 Err(found) => {
                     after_damage = true;
@@ -215,7 +227,7 @@ impl ShardCheck<'_> {
         Ok(!after_damage)
     }
 
-    fn signed(&self, path: &Path, key: &VerifyKey) -> Result<Checkpoint, Unread> {
+    fn signed(&self, path: &Path, keys: &KeyHistory) -> Result<Checkpoint, Unread> {
         let bad = |found: String| {
             let expected = format!("a checkpoint signed by {}", self.origin);
             let found = Corruption::new("checkpoint_note", None, expected, found);
@@ -223,17 +235,11 @@ impl ShardCheck<'_> {
         };
         let note = Note::parse(&read_text(path, "a signed checkpoint")?);
         let note = note.map_err(|error| bad(error.to_string()))?;
-        note.verify(key).map_err(|error| bad(error.to_string()))?;
-        let checkpoint = Checkpoint::parse(&note.text).map_err(|error| bad(error.to_string()))?;
-        if checkpoint.origin == self.origin {
-            Ok(checkpoint)
-        } else {
-            Err(bad(checkpoint.origin).into())
-        }
+        Ok(keys.verify(&note).map_err(|error| bad(error.to_string()))?)
     }
 
     /// The note beside a segment: signed by the shard's key over exactly this size and root.
-    fn note(&self, path: &Path, key: &VerifyKey) -> Result<(), Unread> {
+    fn note(&self, path: &Path, key: &KeyHistory) -> Result<(), Unread> {
         let found = self.signed(path, key)?;
         self.same_root(&found.root, found.size, path)
     }
@@ -250,7 +256,7 @@ impl ShardCheck<'_> {
     }
 
     /// Notes without a segment. The tail must bear them out.
-    fn unpublished(&mut self, key: &VerifyKey) -> Result<(), Unread> {
+    fn unpublished(&mut self, key: &KeyHistory) -> Result<(), Unread> {
         for path in &self.files.notes {
             let found = self.signed(path, key)?;
             self.waiting.insert(found.size, (found.root, path.clone()));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sealcast_common::bucket::{ClusterLog, Store};
 use sealcast_common::catalog::Catalog;
 use sealcast_common::durable::RealFiles;
-use sealcast_common::integrity::Policy;
+use sealcast_common::integrity::{KeyHistory, Policy};
 use sealcast_common::trust::{Look, Trust, TrustError};
 
 use super::Report;
@@ -22,6 +22,8 @@ pub(crate) struct Trusting {
     state: Option<Trust>,
     /// The leaf of a proof, if it is not beside it.
     pub(super) leaf: Option<PathBuf>,
+    /// Of the log that a proof is from: hand-overs from a key that the policy names.
+    pub(super) keys: Option<KeyHistory>,
     /// The cluster log of this store continues what was trusted.
     looked: bool,
 }
@@ -44,12 +46,16 @@ impl Trusting {
         }
         let open = |path| Trust::open(path, Arc::new(RealFiles), policy.clone(), first_use);
         let state = state.map(open).transpose().map_err(failed)?;
-        Ok(Trusting { policy, state, leaf: None, looked: false })
+        Ok(Trusting { policy, state, leaf: None, keys: None, looked: false })
     }
 
-    /// The same, with the leaf of a proof.
-    pub(crate) fn with_leaf(self, leaf: Option<PathBuf>) -> Self {
-        Trusting { leaf, ..self }
+    /// The same, with the leaf of a proof and the file of its log's keys.
+    pub(crate) fn with_proof(
+        self,
+        leaf: Option<PathBuf>,
+        keys: Option<&Path>,
+    ) -> Result<Self, Failure> {
+        Ok(Trusting { leaf, keys: keys.map(read_keys).transpose()?, ..self })
     }
 
     /// To be asked before the streams are followed.
@@ -85,6 +91,16 @@ impl Trusting {
             report.book(held.map_err(unread));
         }
     }
+}
+
+fn read_keys(path: &Path) -> Result<KeyHistory, Failure> {
+    let place = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(format!("--keys {place} cannot be read: {error}")))?;
+    KeyHistory::parse(&text).map_err(|error| {
+        Failure::new(format!("--keys {place}: {error}"))
+            .hint("expected a writer's keys/<shard>.pub: a key, and the hand-overs from it")
+    })
 }
 
 fn read_policy(path: &Path) -> Result<Policy, Failure> {

@@ -12,7 +12,7 @@ use crate::catalog::names::{
 use crate::cluster::{ClusterState, cluster_origin};
 use crate::fault::{Corruption, hex};
 use crate::integrity::{
-    Checkpoint, Edge, Note, NoteError, TILE_WIDTH, TileId, VerifyKey, index_path,
+    Checkpoint, Edge, KeyHistory, Note, NoteError, TILE_WIDTH, TileId, index_path,
 };
 
 /// Objects that are fetched or put at the same time.
@@ -40,7 +40,7 @@ pub struct Addition<'a> {
     /// The checkpoint after them.
     pub note: &'a Note,
     /// Key of the log.
-    pub key: &'a VerifyKey,
+    pub keys: &'a KeyHistory,
 }
 
 impl ClusterLog {
@@ -137,7 +137,7 @@ impl ClusterLog {
 
     /// Puts what is new: leaves, what they fill, the checkpoint, then the head. Idempotent.
     pub async fn publish(&self, addition: Addition<'_>) -> Result<Edge, RowLogError> {
-        let Addition { first, leaves, before, mut edge, note, key } = addition;
+        let Addition { first, leaves, before, mut edge, note, keys } = addition;
         let mut objects = Vec::new();
         let (mut full, mut open) = (Vec::new(), before.to_vec());
         for (index, leaf) in (first..).zip(leaves) {
@@ -158,7 +158,7 @@ impl ClusterLog {
                 self.store.put(&key, bytes).await
             })
             .await?;
-        self.publish_note(note, key, &edge).await?;
+        self.publish_note(note, keys, &edge).await?;
         Ok(edge)
     }
 
@@ -166,7 +166,7 @@ impl ClusterLog {
     pub async fn publish_note(
         &self,
         note: &Note,
-        key: &VerifyKey,
+        keys: &KeyHistory,
         edge: &Edge,
     ) -> Result<(), RowLogError> {
         let checkpoint = Checkpoint::parse(&note.text).map_err(malformed)?;
@@ -175,7 +175,7 @@ impl ClusterLog {
             size: checkpoint.size,
             root: checkpoint.root,
             note: text.clone(),
-            key: key.to_text(),
+            key: keys.to_text(),
         };
         let object = CheckpointObject { entry, edge: edge.clone() }.to_object();
         self.store.put(&cluster_checkpoint_key(checkpoint.size), object.into()).await?;
@@ -187,15 +187,14 @@ impl ClusterLog {
 /// The note is of this cluster log, by this key, and says what the leaves up to its size give.
 pub fn check_cluster_note(
     note: &Note,
-    key: &VerifyKey,
+    keys: &KeyHistory,
     state: &ClusterState,
 ) -> Result<(), Corruption> {
     let bad = |error: NoteError| {
-        let expected = format!("a checkpoint signed by {}", key.to_text());
+        let expected = format!("a checkpoint signed by {}", keys.newest().to_text());
         Corruption::new("cluster_note", None, expected, error.to_string())
     };
-    note.verify(key).map_err(bad)?;
-    let found = Checkpoint::parse(&note.text).map_err(bad)?;
+    let found = keys.verify(note).map_err(bad)?;
     let root = state.tree.root()?;
     let origin = cluster_origin(&state.cluster);
     let wanted = Checkpoint { origin, size: state.size(), root };

@@ -7,7 +7,9 @@ use super::descriptor::Descriptor;
 use super::record::{CheckpointEntry, CommitKind, CommitRecord};
 use super::segments::Segments;
 use crate::fault::{Corruption, hex};
-use crate::integrity::{Checkpoint, Note, VerifyKey, empty_root, shard_origin};
+use crate::integrity::{
+    Checkpoint, Hash, KeyHistory, Note, check_hand_over, check_keys, empty_root, shard_origin,
+};
 use crate::limits::EPOCH_STEP_MAX;
 
 /// One shard's shipped segments, in order, without gaps from 0.
@@ -23,6 +25,13 @@ impl ShardCatalog {
     /// Leaves shipped.
     pub fn size(&self) -> u64 {
         self.segments.last().map_or(0, |segment| segment.end())
+    }
+
+    /// The root after the first `size` leaves, if a segment ends there.
+    pub fn root_at(&self, size: u64) -> Option<Hash> {
+        let Some(last) = size.checked_sub(1) else { return Some(empty_root()) };
+        let segment = self.segments.covering(last)?;
+        (segment.end() == size).then_some(segment.root_after)
     }
 }
 
@@ -120,7 +129,7 @@ impl Catalog {
     }
 
     /// Every shard that the commit touches ends in a checkpoint of exactly its new size and root,
-    /// signed by the shard's key, which never changes unnoticed.
+    /// signed by the shard's key, which never changes but by hand-over.
     fn check_checkpoints(&mut self, record: &CommitRecord) -> Result<(), Corruption> {
         for add in &record.adds {
             let listed = record.checkpoints.contains_key(&add.id.shard);
@@ -134,26 +143,36 @@ impl Catalog {
             check("checkpoint", entry.size == size, &format!("size {size}"), entry.size)?;
             check("checkpoint", entry.root == root, &hex(&root), hex(&entry.root))?;
             if let Some(before) = &catalog.checkpoint {
-                check("shard_key", before.key == entry.key, &before.key, &entry.key)?;
+                check_keys("shard_key", &before.key, &entry.key)?;
             }
-            check_note(entry, &shard_origin(&record.cluster, *shard))?;
+            check_signed(entry, &shard_origin(&record.cluster, *shard), catalog)?;
             catalog.checkpoint = Some(entry.clone());
         }
         Ok(())
     }
 }
 
-/// The note says what the entry says, and the entry's key has signed it.
-pub(super) fn check_note(entry: &CheckpointEntry, origin: &str) -> Result<(), Corruption> {
+/// As [`check_note`]; and what the key was handed over with is what the shard's rows give.
+pub(super) fn check_signed(
+    entry: &CheckpointEntry,
+    origin: &str,
+    rows: &ShardCatalog,
+) -> Result<(), Corruption> {
+    let keys = check_note(entry, origin)?;
+    let mut hand_overs = keys.hand_overs().iter();
+    hand_overs.try_for_each(|next| check_hand_over("shard_key", next, rows.root_at(next.at.size)))
+}
+
+/// The note says what the entry says, and the entry's key has signed it. Answers the key's history.
+pub(super) fn check_note(entry: &CheckpointEntry, origin: &str) -> Result<KeyHistory, Corruption> {
     let bad =
         |found: String| Corruption::new("checkpoint_note", None, "a signed checkpoint", found);
-    let key = VerifyKey::parse(&entry.key).map_err(|error| bad(error.to_string()))?;
+    let keys = KeyHistory::parse(&entry.key).map_err(|error| bad(error.to_string()))?;
     let note = Note::parse(&entry.note).map_err(|error| bad(error.to_string()))?;
-    note.verify(&key).map_err(|error| bad(error.to_string()))?;
-    let checkpoint = Checkpoint::parse(&note.text).map_err(|error| bad(error.to_string()))?;
+    let checkpoint = keys.verify(&note).map_err(|error| bad(error.to_string()))?;
     let wanted = Checkpoint { origin: origin.to_owned(), size: entry.size, root: entry.root };
-    if checkpoint == wanted && key.name == origin {
-        return Ok(());
+    if checkpoint == wanted {
+        return Ok(keys);
     }
     Err(bad(format!("{} at size {}", checkpoint.origin, checkpoint.size)))
 }

@@ -10,7 +10,7 @@ use super::descriptor::{Descriptor, SegmentId};
 use crate::cbor::{Reader, Writer};
 use crate::clock::Micros;
 use crate::fault::{Corruption, hex};
-use crate::integrity::{Hash, Signer, SignerError, file_hash, verify_detached};
+use crate::integrity::{Hash, KeyHistory, Signer, SignerError, file_hash, verify_detached};
 use crate::limits::{COMMIT_ADDS_MAX, COMMIT_BYTES_MAX};
 
 const RECORD_VERSION: u64 = 1;
@@ -33,8 +33,16 @@ pub struct CheckpointEntry {
     pub root: Hash,
     /// The signed note.
     pub note: String,
-    /// The shard's public key (C2SP text form).
+    /// The shard's public key (C2SP text form), with its history if it was ever another.
     pub key: String,
+}
+
+impl CheckpointEntry {
+    /// The one key (C2SP text form) under which the note verifies: the newest that the entry tells of.
+    pub fn vkey(&self) -> String {
+        let keys = KeyHistory::parse(&self.key);
+        keys.map_or_else(|_| self.key.clone(), |keys| keys.newest().to_text())
+    }
 }
 
 /// A commit.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::descriptor::Descriptor;
-use super::fold::{Catalog, ShardCatalog, check_note};
+use super::fold::{Catalog, ShardCatalog, check_signed};
 use super::record::{
     CheckpointEntry, read_checkpoints, seal_envelope, unseal_envelope, write_checkpoints,
 };
@@ -163,7 +163,7 @@ impl SnapshotRoot {
                 let (expected, found) = (hex(&root), hex(&entry.root));
                 return Err(Corruption::new("checkpoint", None, expected, found));
             }
-            check_note(&entry, &shard_origin(&self.cluster, shard))?;
+            check_signed(&entry, &shard_origin(&self.cluster, shard), catalog)?;
             catalog.checkpoint = Some(entry);
         }
         // As for commits: no shard's segments without its writer's own signature.

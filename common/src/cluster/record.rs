@@ -35,6 +35,14 @@ pub enum ClusterRecord {
     },
     /// Kind 2.
     Epoch(Epoch),
+    /// Kind 3: `[1, 3, shard or null, keys]`. From here on the key is the newest of these; null for
+    /// this log's own.
+    KeyRotated {
+        /// The shard.
+        shard: Option<u16>,
+        /// All keys of its log, with the hand-overs.
+        keys: String,
+    },
 }
 
 /// The whole cluster at one moment: `[1, 2, number, index of the epoch before or null, time µs,
@@ -89,6 +97,14 @@ impl ClusterRecord {
                 out.text(key).text(stream);
             }
             ClusterRecord::Epoch(epoch) => epoch.write(&mut out),
+            ClusterRecord::KeyRotated { shard, keys } => {
+                out.array(4).uint(RECORD_VERSION).uint(3);
+                match shard {
+                    Some(shard) => out.uint((*shard).into()),
+                    None => out.null(),
+                };
+                out.text(keys);
+            }
         }
         let leaf = out.finish();
         if leaf.len() <= LEAF_BYTES_MAX {
@@ -116,8 +132,12 @@ impl ClusterRecord {
                 stream: r.text()?.to_owned(),
             },
             (RECORD_VERSION, 2, 7) => ClusterRecord::Epoch(Epoch::read(r)?),
+            (RECORD_VERSION, 3, 4) => {
+                let shard = if r.null()? { None } else { Some(r.narrow()?) };
+                ClusterRecord::KeyRotated { shard, keys: r.text()?.to_owned() }
+            }
             _ => {
-                let expected = "a record of version 1, kind 0 to 2; use a newer sealcast";
+                let expected = "a record of version 1, kind 0 to 3; use a newer sealcast";
                 let found = format!("version {version}, kind {kind}, {fields} fields");
                 return Err(Corruption::new("cluster_record", None, expected, found));
             }

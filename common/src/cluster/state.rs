@@ -10,12 +10,15 @@ use crate::catalog::Catalog;
 use crate::catalog::names::is_stream_name;
 use crate::clock::Micros;
 use crate::fault::{Corruption, hex};
-use crate::integrity::{CompactRange, Hash, VerifyKey, empty_root, leaf_hash, shard_origin};
+use crate::integrity::{
+    CompactRange, Hash, KeyHistory, check_hand_over, check_keys, empty_root, leaf_hash,
+    shard_origin, shown_key,
+};
 
 /// A shard as the cluster log knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownShard {
-    /// Its key.
+    /// Its key, with its history.
     pub key: String,
     /// The stream that ships it.
     pub stream: String,
@@ -34,7 +37,7 @@ pub struct ClusterState {
     pub cluster: String,
     /// The store of the first record.
     pub store_id: [u8; 16],
-    /// The log's own key, as the first record names it.
+    /// The log's own key, as the records name it, with its history.
     pub key: String,
     /// Every shard.
     pub shards: BTreeMap<u16, KnownShard>,
@@ -78,14 +81,17 @@ impl ClusterState {
                     "genesis as the first leaf",
                     self.size(),
                 )?;
-                let named = VerifyKey::parse(key).is_ok_and(|k| k.name == cluster_origin(cluster));
+                let named = KeyHistory::parse(key);
+                let named = named.is_ok_and(|keys| keys.origin() == cluster_origin(cluster));
                 let expected = format!("a key of {}", cluster_origin(cluster));
-                check("cluster_key", named, &expected, key)?;
+                check("cluster_key", named, &expected, shown_key(key))?;
                 (self.cluster, self.store_id) = (cluster.clone(), *store_id);
                 (self.key, self.time) = (key.clone(), *time);
             }
             _ if self.size() == 0 => check("cluster_record", false, "genesis first", "another")?,
             ClusterRecord::ShardAdded { shard, key, stream } => self.add(*shard, key, stream)?,
+            ClusterRecord::KeyRotated { shard: None, keys } => self.rotate_log(keys)?,
+            ClusterRecord::KeyRotated { shard: Some(shard), keys } => self.rotate(*shard, keys)?,
             ClusterRecord::Epoch(epoch) => self.begin(epoch)?,
         }
         self.tree.append(leaf_hash(leaf));
@@ -96,11 +102,36 @@ impl ClusterState {
         let fresh = !self.shards.contains_key(&shard);
         check("cluster_shard", fresh, &format!("shard {shard:04x} once"), "a second time")?;
         let origin = shard_origin(&self.cluster, shard);
-        let named = VerifyKey::parse(key).is_ok_and(|key| key.name == origin);
-        check("cluster_key", named, &format!("a key of {origin}"), key)?;
+        let named = KeyHistory::parse(key).is_ok_and(|keys| keys.origin() == origin);
+        check("cluster_key", named, &format!("a key of {origin}"), shown_key(key))?;
         check("cluster_stream", is_stream_name(stream), "a stream's name", stream)?;
         let (key, stream) = (key.to_owned(), stream.to_owned());
         self.shards.insert(shard, KnownShard { key, stream, size: 0, root: empty_root() });
+        Ok(())
+    }
+
+    /// The first leaf under a new key says so: the tree before it is the one that was handed over.
+    fn rotate_log(&mut self, keys: &str) -> Result<(), Corruption> {
+        let (size, root) = (self.size(), self.tree.root()?);
+        for next in check_keys("cluster_key", &self.key, keys)? {
+            check_hand_over("cluster_key", &next, (next.at.size == size).then_some(root))?;
+        }
+        keys.clone_into(&mut self.key);
+        Ok(())
+    }
+
+    fn rotate(&mut self, shard: u16, keys: &str) -> Result<(), Corruption> {
+        let Some(known) = self.shards.get_mut(&shard) else {
+            return check("cluster_shard", false, "a shard that was added", format!("{shard:04x}"));
+        };
+        let news = check_keys("shard_key", &known.key, keys)?;
+        let grows = news.first().is_some_and(|next| next.at.size >= known.size);
+        let expected = format!("a hand-over of shard {shard:04x} at {} rows or more", known.size);
+        check("shard_key", grows, &expected, shown_key(keys))?;
+        for next in news.iter().filter(|next| next.at.size == known.size) {
+            check_hand_over("shard_key", next, Some(known.root))?;
+        }
+        keys.clone_into(&mut known.key);
         Ok(())
     }
 
@@ -215,7 +246,7 @@ pub(crate) fn check_shard(
     let Some(rows) = rows else { return check("cluster_shard", false, &expected, "no shard") };
     check("cluster_shard", rows.size() >= known.size, &expected, rows.size())?;
     if let Some(checkpoint) = &rows.checkpoint {
-        check("shard_key", checkpoint.key == known.key, &known.key, &checkpoint.key)?;
+        check_keys("shard_key", &known.key, &checkpoint.key)?;
     }
     let last = known.size.checked_sub(1).and_then(|last| rows.segments.covering(last));
     let root = match last {

@@ -3,6 +3,7 @@
 //! Rows are hashed with SHA-256 in an RFC 6962 tree, so that third parties can verify them; bytes
 //! with CRC32 per block and BLAKE3 per file, because that costs less than the copy.
 
+mod key_history;
 mod merkle;
 mod note;
 mod policy;
@@ -13,12 +14,15 @@ mod tlog_proof;
 mod witness;
 
 #[cfg(test)]
+mod key_history_tests;
+#[cfg(test)]
 mod proof_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod witness_tests;
 
+pub use key_history::{HandOver, KeyHistory, check_hand_over, check_keys, shown_key};
 pub use merkle::{CompactRange, Hash, empty_root, leaf_hash, node_hash, range_digest};
 pub use note::{
     Checkpoint, CosignerKey, NamedKey, Note, NoteError, NoteSignature, VerifyKey, parse_signatures,
@@ -29,9 +33,10 @@ pub use proof::{
     verify_range, verify_subtree_consistency, verify_subtree_inclusion,
 };
 pub use signer::{
-    Growth, GrowthRefusal, Keyring, LocalSigner, LogSigner, RememberingSigner, RemoteSigner,
-    RunningSigner, SeedError, SignedFile, SignedState, Signer, SignerError, SignerServer,
-    SignerStartError, is_allowed, load_or_make_seed, load_seed, own_uid, verify_detached,
+    Growth, GrowthRefusal, KeyFiles, Keyring, LocalSigner, LogSigner, RememberingSigner,
+    RemoteSigner, RotateError, RunningSigner, SeedError, SignedFile, SignedState, Signer,
+    SignerError, SignerServer, SignerStartError, is_allowed, load_or_make_seed, load_seed, own_uid,
+    verify_detached,
 };
 pub use tile::{
     Edge, HASH_BYTES, Question, TILE_WIDTH, TileId, Tiles, hashes, index_path, parse_index,

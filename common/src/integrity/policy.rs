@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::key_history::{KeyHistory, shown_key};
 use super::note::{Checkpoint, CosignerKey, Note, NoteError, VerifyKey};
+use crate::fault::Corruption;
 
 /// Lines of each sort; the specification asks for 32.
 const ENTRIES_MAX: usize = 256;
@@ -161,6 +163,24 @@ impl Policy {
         logs.map(|log| &log.key)
     }
 
+    /// If the policy names keys for `origin`, one of them is among `keys` (a history's text).
+    pub fn check_keys(
+        &self,
+        name: &'static str,
+        origin: &str,
+        keys: &str,
+    ) -> Result<(), Corruption> {
+        let history = KeyHistory::parse(keys);
+        let among = |key: &VerifyKey| history.as_ref().is_ok_and(|keys| keys.has_one_of([key]));
+        let mut named = self.keys_of(origin).peekable();
+        if named.peek().is_none() || named.any(among) {
+            return Ok(());
+        }
+        let expected =
+            format!("a key of {origin} that the policy names, or one that it handed over to");
+        Err(Corruption::new(name, None, expected, shown_key(keys)))
+    }
+
     /// Whether witnesses are wanted at all.
     pub fn wants_witnesses(&self) -> bool {
         self.quorum.is_some()
@@ -182,6 +202,20 @@ impl Policy {
             }
         }
         verdict?;
+        self.cosigned(note)
+    }
+
+    /// As [`Policy::judge`], by somebody who knows the log's history: a key that the policy names may
+    /// have been handed over.
+    pub fn judge_log(
+        &self,
+        note: &Note,
+        keys: &KeyHistory,
+    ) -> Result<Vec<(String, u64)>, Distrust> {
+        if !keys.has_one_of(self.keys_of(keys.origin())) {
+            return self.judge(note);
+        }
+        keys.verify(note)?;
         self.cosigned(note)
     }
 

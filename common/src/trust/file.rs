@@ -10,7 +10,7 @@ use crate::checked;
 use crate::clock::Micros;
 use crate::cluster::{ClusterState, KnownShard, cluster_origin};
 use crate::fault::{Corruption, hex, unhex};
-use crate::integrity::{Checkpoint, CompactRange, Hash, Note, VerifyKey};
+use crate::integrity::{CompactRange, Hash, KeyHistory, Note};
 
 const CHECK: &str = "trust_state";
 const FORMAT: u32 = 1;
@@ -137,9 +137,7 @@ fn tree(
     if note.is_empty() {
         return CompactRange::from_nodes(0, 0, nodes).map_err(|found| bad("no tree", found.found));
     }
-    let signed = VerifyKey::parse(key)
-        .and_then(|key| Note::parse(note).and_then(|note| note.verify(&key).map(|()| note)))
-        .and_then(|note| Checkpoint::parse(&note.text));
+    let signed = KeyHistory::parse(key).and_then(|keys| keys.verify(&Note::parse(note)?));
     let signed = signed.map_err(|error| bad("a note signed by its key", error.to_string()))?;
     let tree = CompactRange::from_nodes(0, signed.size, nodes)
         .map_err(|found| bad(&found.expected, &found.found))?;

@@ -11,7 +11,7 @@ use crate::catalog::names::{cluster_record_key, commit_key};
 use crate::catalog::{Catalog, CheckpointEntry, ShardCatalog};
 use crate::cluster::{ClusterState, check_shard, check_stream};
 use crate::fault::{Corruption, hex};
-use crate::integrity::{VerifyKey, shard_origin};
+use crate::integrity::{check_keys, shard_origin};
 
 impl Trust {
     /// The catalog contradicts nothing. `complete`: it was read to its end after the cluster log
@@ -79,27 +79,24 @@ impl Trust {
         }
     }
 
-    /// Shards' keys are those of the cluster log and, where it names some, of the policy.
+    /// Shards' keys are those of the cluster log and, where it names some, of the policy, or were
+    /// handed over by them.
     fn keys(&self, catalog: &Catalog) -> Result<(), Corruption> {
         for (shard, rows) in &catalog.shards {
-            let Some(found) = rows.checkpoint.as_ref().map(|entry| &entry.key) else { continue };
-            let refuse = |expected: &str| Err(Corruption::new("shard_key", None, expected, found));
-            match self.state.cluster.shards.get(shard) {
-                Some(known) if known.key != *found => return refuse(&known.key),
-                Some(known) if known.stream != catalog.stream => {
+            let Some(CheckpointEntry { size, key: found, .. }) = &rows.checkpoint else { continue };
+            if let Some(known) = self.state.cluster.shards.get(shard) {
+                // An epoch from after a hand-over knows more than a catalog from before it.
+                let later = check_keys("shard_key", found, &known.key).unwrap_or_default();
+                if later.first().is_none_or(|next| next.at.size < *size) {
+                    check_keys("shard_key", &known.key, found)?;
+                }
+                if known.stream != catalog.stream {
                     let expected = format!("shard {shard:04x} from stream {} only", known.stream);
                     return Err(Corruption::new("shard_owner", None, expected, &catalog.stream));
                 }
-                _ => {}
             }
             let Some(policy) = &self.policy else { continue };
-            let origin = shard_origin(&catalog.cluster, *shard);
-            let mut named = policy.keys_of(&origin).map(VerifyKey::to_text).peekable();
-            if let Some(first) = named.peek().cloned()
-                && !named.any(|key| key == *found)
-            {
-                return refuse(&first);
-            }
+            policy.check_keys("shard_key", &shard_origin(&catalog.cluster, *shard), found)?;
         }
         Ok(())
     }
@@ -154,10 +151,8 @@ fn continues(
         let expected = format!("shard {shard:04x} with root {root} at {}", before.size);
         Err(Corruption::new("shard_rewritten", None, expected, found))
     };
-    if let Some(key) = rows.checkpoint.as_ref().map(|entry| &entry.key)
-        && *key != before.key
-    {
-        return Err(Corruption::new("shard_key", None, &before.key, key));
+    if let Some(entry) = &rows.checkpoint {
+        check_keys("shard_key", &before.key, &entry.key)?;
     }
     let Some(last) = before.size.checked_sub(1) else { return Ok(()) };
     match rows.segments.covering(last) {

@@ -7,7 +7,8 @@ use crate::catalog::names::{CLUSTER_HEAD_KEY, cluster_checkpoint_key, cluster_re
 use crate::cluster::{ClusterState, cluster_origin};
 use crate::fault::{Corruption, hex};
 use crate::integrity::{
-    Checkpoint, CompactRange, Distrust, Hash, Note, NoteError, VerifyKey, empty_root, leaf_hash,
+    Checkpoint, CompactRange, Distrust, Hash, KeyHistory, Note, NoteError, empty_root, leaf_hash,
+    shown_key,
 };
 
 /// What a look has found.
@@ -46,19 +47,27 @@ impl Trust {
         if checkpoint.size < trusted {
             return self.behind(log, &note.to_text()).await;
         }
-        let found = self.judge(&note).and_then(|()| match checkpoint.size == trusted {
-            true => self.same_size(&checkpoint),
-            false => Ok(()),
-        });
-        found.map_err(|error| self.with_evidence(error, &note))?;
-        let state = match checkpoint.size == trusted {
-            // Judged all the same: the policy may be newer than the state.
-            true if note.to_text() == self.state.note => return Ok(Look::Same),
-            // The same tree; more witnesses, or later ones.
-            true => self.state.cluster.clone(),
-            false => self.grown(log, &note, &checkpoint).await?,
-        };
-        Ok(Look::News(Box::new(News { state, note: note.to_text() })))
+        let judged = self.judge(&note, &self.state.cluster.key);
+        if let Err(error) = judged {
+            let error = self.with_evidence(error, &note);
+            // By another key: the new leaves may tell of a hand-over to it, or it stays refused.
+            if checkpoint.size == trusted || error.check() != Some("cluster_key") {
+                return Err(error);
+            }
+            let grown = self.grown(log, &note, &checkpoint).await;
+            return grown.map(|state| news(state, &note)).map_err(|_| error);
+        }
+        if checkpoint.size > trusted {
+            return Ok(news(self.grown(log, &note, &checkpoint).await?, &note));
+        }
+        let same = self.same_size(&checkpoint);
+        same.map_err(|error| self.with_evidence(error, &note))?;
+        // Judged all the same: the policy may be newer than the state.
+        if note.to_text() == self.state.note {
+            return Ok(Look::Same);
+        }
+        // The same tree; more witnesses, or later ones.
+        Ok(news(self.state.cluster.clone(), &note))
     }
 
     /// Takes what a look has verified; in memory, until [`Trust::save`].
@@ -98,20 +107,25 @@ impl Trust {
         Err(self.convict(finding.in_object(CLUSTER_HEAD_KEY), shown))
     }
 
-    /// Signed by whom we trust, and cosigned.
-    fn judge(&self, note: &Note) -> Result<(), TrustError> {
+    /// Signed by one of `keys`, as far as they are known, whom we trust, and cosigned.
+    fn judge(&self, note: &Note, keys: &str) -> Result<(), TrustError> {
         let key_finding = |expected: &str, found: String| {
             Corruption::new("cluster_key", None, expected, found).in_object(CLUSTER_HEAD_KEY)
         };
-        if self.state.cluster.size() > 0 {
-            let key = &self.state.cluster.key;
-            let signed = VerifyKey::parse(key).and_then(|key| note.verify(&key));
-            let expected = format!("a checkpoint signed by {key}, as before");
-            signed.map_err(|error| key_finding(&expected, error.to_string()))?;
-        }
+        let keys = match keys {
+            "" => None,
+            known => {
+                let signed = KeyHistory::parse(known).and_then(|keys| {
+                    keys.verify(note)?;
+                    Ok(keys)
+                });
+                let expected = format!("a checkpoint signed by {}, as before", shown_key(known));
+                Some(signed.map_err(|error| key_finding(&expected, error.to_string()))?)
+            }
+        };
         let Some(policy) = &self.policy else { return Ok(()) };
         let expected = "a cluster log whose key the policy names";
-        match policy.judge(note) {
+        match keys.map_or_else(|| policy.judge(note), |keys| policy.judge_log(note, &keys)) {
             Ok(_) => Ok(()),
             Err(error @ Distrust::Quorum { .. }) => {
                 let expected = "as many witnesses as the policy asks for";
@@ -140,7 +154,7 @@ impl Trust {
         let folded = log.fold(self.state.cluster.clone(), checkpoint.size).await;
         let broken = match folded {
             Ok(state) => match self.signed(note, &state) {
-                Ok(()) => return Ok(state),
+                Ok(()) => return self.judge(note, &state.key).map(|()| state),
                 Err(finding) => finding,
             },
             Err(RowLogError::Corrupt(finding)) => finding,
@@ -150,21 +164,18 @@ impl Trust {
         Err(self.convict(finding, &note.to_text()))
     }
 
-    /// The leaves are those that the note signed, by the key that the log's first leaf names and, if
+    /// The leaves are those that the note signed, by the key that the leaves themselves name and, if
     /// there is one, the policy.
     fn signed(&self, note: &Note, state: &ClusterState) -> Result<(), Corruption> {
         let bad =
             |error: NoteError| Corruption::new("cluster_key", None, "a key", error.to_string());
-        let key = VerifyKey::parse(&state.key).map_err(bad)?;
+        let keys = KeyHistory::parse(&state.key).map_err(bad)?;
         if let Some(policy) = &self.policy {
-            let origin = cluster_origin(&state.cluster);
-            if !policy.keys_of(&origin).any(|named| *named == key) {
-                let expected = format!("a key of {origin} that the policy names");
-                let finding = Corruption::new("cluster_key", None, expected, &state.key);
-                return Err(finding.in_object(cluster_record_key(0)));
-            }
+            let known =
+                policy.check_keys("cluster_key", &cluster_origin(&state.cluster), &state.key);
+            known.map_err(|found| found.in_object(cluster_record_key(0)))?;
         }
-        check_cluster_note(note, &key, state).map_err(|found| found.in_object(CLUSTER_HEAD_KEY))
+        check_cluster_note(note, &keys, state).map_err(|found| found.in_object(CLUSTER_HEAD_KEY))
     }
 
     /// Damage or another history? It is one if all leaves are what was signed, and the first of them
@@ -201,6 +212,10 @@ impl Trust {
             other => other,
         }
     }
+}
+
+fn news(state: ClusterState, note: &Note) -> Look {
+    Look::News(Box::new(News { state, note: note.to_text() }))
 }
 
 fn fork(size: u64, ours: &Hash, theirs: &Hash) -> Corruption {

@@ -208,7 +208,7 @@ async fn consistency(
             "proof": texts(&growth.proof),
             "proof_to_checkpoint": texts(&growth.rest),
             "checkpoint": log.checkpoint().note,
-            "key": log.checkpoint().key,
+            "key": log.checkpoint().vkey(),
         });
         Ok(described(Json(answer).into_response(), &snapshot))
     })
@@ -247,7 +247,7 @@ async fn range(
             "left": texts(&proof.left),
             "right": texts(&proof.right),
             "checkpoint": log.checkpoint().note,
-            "key": log.checkpoint().key,
+            "key": log.checkpoint().vkey(),
         });
         Ok(described(Json(answer).into_response(), &snapshot))
     })
@@ -256,7 +256,7 @@ async fn range(
 
 /// The key that signs the shard's checkpoints.
 fn key(snapshot: &VaultSnapshot, shard: u16) -> Result<String, Problem> {
-    Ok(snapshot.log(shard).map_err(unproved)?.checkpoint().key.clone())
+    Ok(snapshot.log(shard).map_err(unproved)?.checkpoint().vkey())
 }
 
 fn unproved(error: RowLogError) -> Problem {

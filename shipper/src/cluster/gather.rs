@@ -88,14 +88,23 @@ pub(super) fn records(
     for (name, catalog) in catalogs.iter().filter(|(_, catalog)| catalog.seq > 0) {
         for (shard, rows) in &catalog.shards {
             let Some(entry) = &rows.checkpoint else { continue };
-            let known = state.shards.get(shard);
-            if known.is_none() {
-                let (key, stream) = (entry.key.clone(), name.clone());
-                records.push(ClusterRecord::ShardAdded { shard: *shard, key, stream });
+            let (known, shard) = (state.shards.get(shard), *shard);
+            match known {
+                None => {
+                    let (key, stream) = (entry.key.clone(), name.clone());
+                    records.push(ClusterRecord::ShardAdded { shard, key, stream });
+                }
+                Some(known) if known.key != entry.key => {
+                    records.push(ClusterRecord::KeyRotated {
+                        shard: Some(shard),
+                        keys: entry.key.clone(),
+                    });
+                }
+                Some(_) => {}
             }
-            changed |= known.is_none_or(|known| known.size != entry.size);
-            let point = ShardPoint { shard: *shard, size: entry.size, root: entry.root };
-            shards.insert(*shard, point);
+            changed |= known.is_none_or(|k| (k.size, &k.key) != (entry.size, &entry.key));
+            let point = ShardPoint { shard, size: entry.size, root: entry.root };
+            shards.insert(shard, point);
         }
         let (seq, hash) = (catalog.seq, catalog.hash);
         streams.push(StreamPoint { stream: name.clone(), seq, hash });

@@ -13,8 +13,8 @@ use sealcast_common::clock::Micros;
 use sealcast_common::cluster::{ClusterRecord, ClusterState, Pending, cluster_origin};
 use sealcast_common::fault::{Corruption, hex};
 use sealcast_common::integrity::{
-    Checkpoint, CompactRange, Edge, Growth, LogSigner as _, Note, Policy, Question,
-    RememberingSigner, SignerError, TILE_WIDTH, TileId, Tiles, leaf_hash,
+    CompactRange, Edge, Growth, LogSigner as _, Note, Policy, Question, RememberingSigner,
+    SignerError, TILE_WIDTH, TileId, Tiles, check_keys, leaf_hash,
 };
 
 use super::gather::{Gathered, records};
@@ -166,10 +166,9 @@ impl Keeper {
             return Ok(());
         }
         let (mut state, now) = (log.state.clone(), self.place.seams.clock.now());
-        let mut leaves = Vec::new();
+        let (mut leaves, keys) = (Vec::new(), log.signer.keys().to_text());
         if state.size() == 0 {
-            let key = log.signer.key().to_text();
-            let Some(genesis) = self.begin(key, now).await? else {
+            let Some(genesis) = self.begin(keys.clone(), now).await? else {
                 self.role = Role::Elsewhere;
                 return Ok(());
             };
@@ -177,9 +176,14 @@ impl Keeper {
             leaves.push(genesis);
         }
         let overdue = self.last.is_some_and(|last| clock.saturating_sub(last) >= HEARTBEAT);
-        let records = records(&state, &catalogs, now, overdue);
+        let rotated = state.key != keys;
+        let records = records(&state, &catalogs, now, overdue || rotated);
         if records.is_empty() {
             return Ok(());
+        }
+        // The first leaf under a new key says so.
+        if rotated {
+            leaves.push(ClusterRecord::KeyRotated { shard: None, keys }.to_leaf()?);
         }
         for record in &records {
             leaves.push(record.to_leaf()?);
@@ -224,11 +228,11 @@ impl Keeper {
         });
         let (signer, signed, pending) = opened.await??;
         let genesis = self.log.genesis().await.map_err(ShipError::from)?;
-        let ours = signer.key().to_text();
+        let ours = signer.keys().to_text();
         if let Some(leaf) = genesis {
             let mut state = ClusterState::default();
             state.apply(&leaf)?;
-            if state.key != ours {
+            if check_keys("cluster_key", &state.key, &ours).is_err() {
                 tracing::info!(key = state.key, "cluster log is kept by another shipper");
                 return Ok(Role::Elsewhere);
             }
@@ -277,16 +281,13 @@ impl Keeper {
         let Role::Ours(log) = &self.role else { return Ok(()) };
         let head = self.log.head().await.map_err(ShipError::from)?;
         let Some(note) = head.and_then(|text| Note::parse(&text).ok()) else { return Ok(()) };
-        let (Ok(()), Ok(found)) = (note.verify(&log.signer.key()), Checkpoint::parse(&note.text))
-        else {
-            return Ok(());
-        };
+        let Ok(found) = log.signer.keys().verify(&note) else { return Ok(()) };
         let (size, ours) = (log.state.size(), log.state.clone());
         if found.size <= size {
             return Ok(());
         }
         let state = self.log.fold(ours, found.size).await?;
-        check_cluster_note(&note, &log.signer.key(), &state)?;
+        check_cluster_note(&note, log.signer.keys(), &state)?;
         let leaves = self.log.leaves(found.size).await?;
         let skipped = usize::try_from(size).unwrap_or(usize::MAX);
         tracing::info!(from = size, to = found.size, "cluster log goes on from another shipper's");
@@ -335,19 +336,22 @@ impl Keeper {
         leaves.iter().for_each(|leaf| grown.append(leaf_hash(leaf), &mut full));
         full.into_iter().for_each(|(id, bytes)| tiles.insert(id, bytes));
         cosign(&mut self.witnesses, self.policy.as_ref(), &mut note, &tiles, &grown).await?;
-        let key = log.signer.key();
         let addition = Addition {
             first,
             leaves: &leaves,
             before: &log.open,
             edge: log.edge.clone(),
             note: &note,
-            key: &key,
+            keys: log.signer.keys(),
         };
         self.log.publish(addition).await?;
         for leaf in leaves {
             log.append(leaf)?;
         }
+        // A key may be rotated from here on: nothing waits for the old one's signature.
+        let (folder, done) =
+            (self.folder.clone(), Pending { first: log.state.size(), leaves: Vec::new() });
+        blocking(move || folder.write(&done)).await??;
         let (size, epoch) = (log.state.size(), log.state.epoch.map_or(0, |(number, _)| number));
         crate::metrics::cluster(size, epoch);
         tracing::info!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sealcast_common::cluster::Pending;
 use sealcast_common::durable::Durable;
 use sealcast_common::fault::Corruption;
-use sealcast_common::integrity::{LogSigner as _, RememberingSigner, load_or_make_seed};
+use sealcast_common::integrity::{LogSigner as _, RememberingSigner};
 use sealcast_common::layout::DataDir;
 use sealcast_common::seams::Seams;
 
@@ -31,13 +31,11 @@ impl Folder {
     ) -> Result<RememberingSigner, KeepError> {
         let folder = self.dir.cluster_dir();
         self.files.create_dir(&folder).map_err(|error| self.failed(&folder, error))?;
-        let key = self.dir.cluster_key_file();
-        let seed = load_or_make_seed(&key, &*self.files, &*seams.random)
-            .map_err(|error| KeepError::Key(error.to_string()))?;
-        let state = self.dir.cluster_signed_file();
-        let signer = RememberingSigner::new(origin, &seed, state, Arc::clone(&self.files));
+        let seams = Seams { files: Arc::clone(&self.files), ..seams.clone() };
+        let signer = self.dir.cluster_key().signer(origin, true, &seams);
+        let signer = signer.map_err(|error| KeepError::Key(error.to_string()))?;
         let public = self.dir.cluster_public_key_file();
-        let text = format!("{}\n", signer.key().to_text());
+        let text = format!("{}\n", signer.keys().to_text());
         match std::fs::read(&public) {
             Ok(found) if found == text.as_bytes() => return Ok(signer),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

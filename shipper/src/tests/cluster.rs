@@ -7,7 +7,9 @@ use sealcast_common::catalog::Catalog;
 use sealcast_common::catalog::names::{CLUSTER_HEAD_KEY, cluster_record_key, commit_key, head_key};
 use sealcast_common::clock::Micros;
 use sealcast_common::cluster::{ClusterRecord, ClusterState, Epoch};
-use sealcast_common::integrity::{Checkpoint, Edge, LocalSigner, Note, Signer as _, VerifyKey};
+use sealcast_common::integrity::{
+    Checkpoint, Edge, KeyHistory, LocalSigner, Note, Signer as _, VerifyKey,
+};
 
 use super::sealed::SealedDir;
 use super::stores::folder;
@@ -19,11 +21,11 @@ pub(super) async fn cluster(store: &Store, sealed: &SealedDir) -> ClusterState {
     let log = ClusterLog::new(store.clone());
     let note = Note::parse(&log.head().await.unwrap().unwrap()).unwrap();
     let key = std::fs::read_to_string(sealed.dir.cluster_dir().join("log.pub")).unwrap();
-    let key = VerifyKey::parse(&key).unwrap();
+    let keys = KeyHistory::parse(&key).unwrap();
     let size = Checkpoint::parse(&note.text).unwrap().size;
     let state = log.fold(ClusterState::default(), size).await.unwrap();
-    check_cluster_note(&note, &key, &state).unwrap();
-    assert_eq!(state.key, key.to_text());
+    check_cluster_note(&note, &keys, &state).unwrap();
+    assert_eq!(state.key, keys.to_text());
     let catalog = folded(store).await;
     let catalogs = BTreeMap::from([(catalog.stream.clone(), catalog)]);
     assert_eq!(state.contradictions(&catalogs, |_, _| None), []);
@@ -97,10 +99,11 @@ async fn bundles_hold_what_the_leaves_hold() {
     let (log, signer) =
         (ClusterLog::new(store.clone()), LocalSigner::from_seed("c/cluster", &[1; 32]));
     let key = VerifyKey { name: "c/cluster".into(), public_key: signer.public_key() };
+    let keys = KeyHistory::from(key);
     let genesis = ClusterRecord::Genesis {
         cluster: "c".into(),
         store_id: [1; 16],
-        key: key.to_text(),
+        key: keys.to_text(),
         time: Micros(1),
     };
     let epoch = |number: u64| Epoch {
@@ -121,9 +124,9 @@ async fn bundles_hold_what_the_leaves_hold() {
         let note = Note::sign(checkpoint.to_text(), &signer).unwrap();
         let before = &leaves[at / 256 * 256..at];
         let (first, leaves) = (at as u64, &leaves[at..upto]);
-        let addition = Addition { first, leaves, before, edge, note: &note, key: &key };
+        let addition = Addition { first, leaves, before, edge, note: &note, keys: &keys };
         edge = log.publish(addition).await.unwrap();
-        check_cluster_note(&note, &key, &state).unwrap();
+        check_cluster_note(&note, &keys, &state).unwrap();
         assert_eq!(log.fold(ClusterState::default(), size).await.unwrap(), state);
         assert_eq!(log.checkpoint(size, "c").await.unwrap().unwrap().edge, edge);
         at = upto;

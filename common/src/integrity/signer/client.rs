@@ -4,7 +4,8 @@ use std::io::{self, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use super::super::note::{Checkpoint, Note, VerifyKey};
+use super::super::key_history::KeyHistory;
+use super::super::note::{Checkpoint, Note};
 use super::protocol::{PATIENCE, Request, Response, line, next_line};
 use super::{Growth, LogSigner, SignedState, SignerError};
 
@@ -12,31 +13,32 @@ use super::{Growth, LogSigner, SignedState, SignerError};
 #[derive(Clone, Debug)]
 pub struct RemoteSigner {
     socket: PathBuf,
-    key: VerifyKey,
+    keys: KeyHistory,
 }
 
 impl RemoteSigner {
-    /// The signer of log `origin` behind `socket`; asks for its key.
+    /// The signer of log `origin` behind `socket`; asks for its keys.
     pub fn connect(socket: &Path, origin: &str) -> Result<Self, SignerError> {
         let answer = ask(socket, &Request::Key { origin: origin.to_owned() })?;
         let Response::Key(text) = answer else { return Err(unexpected(socket, "a key")) };
-        let key = VerifyKey::parse(&text).map_err(|error| SignerError::Key(error.to_string()))?;
-        if key.name != origin {
-            let found = format!("the signer's key is that of {}, expected {origin}", key.name);
+        let keys = KeyHistory::parse(&text).map_err(|error| SignerError::Key(error.to_string()))?;
+        if keys.origin() != origin {
+            let theirs = keys.origin();
+            let found = format!("the signer's key is that of {theirs}, expected {origin}");
             return Err(SignerError::Key(found));
         }
-        Ok(RemoteSigner { socket: socket.to_owned(), key })
+        Ok(RemoteSigner { socket: socket.to_owned(), keys })
     }
 }
 
 impl LogSigner for RemoteSigner {
-    fn key(&self) -> VerifyKey {
-        self.key.clone()
+    fn keys(&self) -> &KeyHistory {
+        &self.keys
     }
 
     fn state(&self) -> Result<Option<SignedState>, SignerError> {
-        let origin = &self.key.name;
-        match ask(&self.socket, &Request::State { origin: origin.clone() })? {
+        let origin = self.keys.origin();
+        match ask(&self.socket, &Request::State { origin: origin.to_owned() })? {
             Response::State(Some(file)) => {
                 let named = |found: crate::fault::Corruption| {
                     SignerError::Memory(Box::new(
@@ -51,16 +53,17 @@ impl LogSigner for RemoteSigner {
     }
 
     fn sign_growth(&self, growth: &Growth) -> Result<Note, SignerError> {
-        let origin = &self.key.name;
+        let origin = self.keys.origin();
         let answer = ask(&self.socket, &Request::sign(origin, growth))?;
         let Response::Note(text) = answer else { return Err(unexpected(&self.socket, "a note")) };
         let wrong = |found: String| SignerError::Key(format!("the signer's note: {found}"));
         let note = Note::parse(&text).map_err(|error| wrong(error.to_string()))?;
-        let asked = Checkpoint { origin: origin.clone(), size: growth.to, root: growth.root };
+        let asked = Checkpoint { origin: origin.to_owned(), size: growth.to, root: growth.root };
         if note.text != asked.to_text() {
             return Err(wrong("it signs another text than was asked for".to_owned()));
         }
-        note.verify(&self.key).map_err(|error| wrong(error.to_string()))?;
+        // Also if its key was replaced meanwhile: whoever asks has to publish the new one first.
+        self.keys.verify(&note).map_err(|error| wrong(error.to_string()))?;
         Ok(note)
     }
 }

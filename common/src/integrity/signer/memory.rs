@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::super::key_history::KeyHistory;
 use super::super::merkle::CompactRange;
-use super::super::note::{Checkpoint, Note, VerifyKey};
+use super::super::note::{Checkpoint, Note};
 use super::{Growth, LocalSigner, LogSigner, SignedState, Signer as _, SignerError};
 use crate::checked;
 use crate::durable::{Durable, replace_secret};
@@ -94,6 +95,7 @@ fn file_error(path: &Path, error: &io::Error) -> SignerError {
 
 /// A key that remembers in a file beside it.
 pub struct RememberingSigner {
+    keys: KeyHistory,
     signer: LocalSigner,
     state_file: PathBuf,
     files: Arc<dyn Durable>,
@@ -102,16 +104,16 @@ pub struct RememberingSigner {
 }
 
 impl RememberingSigner {
-    /// The signer of log `origin` from its 32 secret bytes. Nobody else may use `state_file`: its
-    /// folder is locked by the caller.
+    /// A log's signer from its keys and the 32 secret bytes of the newest one. Nobody else may use
+    /// `state_file`: its folder is locked by the caller.
     pub fn new(
-        origin: impl Into<String>,
+        keys: KeyHistory,
         seed: &[u8; 32],
         state_file: PathBuf,
         files: Arc<dyn Durable>,
     ) -> Self {
-        let signer = LocalSigner::from_seed(origin, seed);
-        RememberingSigner { signer, state_file, files, signing: Mutex::new(()) }
+        let signer = LocalSigner::from_seed(keys.origin(), seed);
+        RememberingSigner { keys, signer, state_file, files, signing: Mutex::new(()) }
     }
 }
 
@@ -124,9 +126,8 @@ impl fmt::Debug for RememberingSigner {
 }
 
 impl LogSigner for RememberingSigner {
-    fn key(&self) -> VerifyKey {
-        let (name, public_key) = (self.signer.name().to_owned(), self.signer.public_key());
-        VerifyKey { name, public_key }
+    fn keys(&self) -> &KeyHistory {
+        &self.keys
     }
 
     fn state(&self) -> Result<Option<SignedState>, SignerError> {

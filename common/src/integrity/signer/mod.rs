@@ -5,6 +5,7 @@
 //! ([`RemoteSigner`] asks, [`SignerServer`] answers): both keep the same promise.
 
 mod client;
+mod files;
 mod growth;
 mod memory;
 mod protocol;
@@ -15,6 +16,7 @@ mod server;
 mod tests;
 
 pub use client::RemoteSigner;
+pub use files::{KeyFiles, RotateError};
 pub use growth::{Growth, GrowthRefusal, SignedState};
 pub use memory::{RememberingSigner, SignedFile};
 pub use seed::{SeedError, load_or_make_seed, load_seed};
@@ -25,6 +27,7 @@ use std::io;
 
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 
+use super::key_history::KeyHistory;
 use super::note::{Note, VerifyKey};
 use crate::fault::Corruption;
 
@@ -76,8 +79,12 @@ pub trait Signer: Send + Sync + fmt::Debug {
 /// Holds the key of one log and remembers what it has signed. The only text it signs is its own
 /// origin's checkpoint.
 pub trait LogSigner: Send + Sync + fmt::Debug {
-    /// The key under which checkpoints verify; its name is the log's origin.
-    fn key(&self) -> VerifyKey;
+    /// The keys under which checkpoints verify; their name is the log's origin.
+    fn keys(&self) -> &KeyHistory;
+    /// The newest of them, which signs.
+    fn key(&self) -> &VerifyKey {
+        self.keys().newest()
+    }
     /// What was signed last; `None` before the first signature.
     fn state(&self) -> Result<Option<SignedState>, SignerError>;
     /// Signs the checkpoint at `growth.to`, if it continues what was signed last. That it did is on

@@ -1,7 +1,7 @@
 //! What travels over a signer's socket: one JSON object per line, one answer per request.
 //!
 //! ```text
-//! {"op":"key","origin":"prod/0000"}                      → {"key":"prod/0000+…+…"}
+//! {"op":"key","origin":"prod/0000"}                      → {"key":"prod/0000+…+…"}, with its history
 //! {"op":"state","origin":"prod/0000"}                    → {"state":{"format":1,…}} or {"state":null}
 //! {"op":"sign","origin":"prod/0000","from":3,"to":7,"root":"<hex>","nodes":["<hex>",…]}
 //!                                                        → {"note":"<signed note>"}
@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use super::{Growth, SignedFile};
 use crate::fault::{hex, unhex};
 
-/// The longest line: a range of 2^64 leaves has 126 nodes at most.
-pub(super) const LINE_BYTES_MAX: u64 = 16 * 1024;
+/// The longest line: a range of 2^64 leaves has 126 nodes at most, a key 16 hand-overs.
+pub(super) const LINE_BYTES_MAX: u64 = 32 * 1024;
 /// How long one read or write of a socket may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 

@@ -4,6 +4,7 @@
 //! lock              one signer at a time
 //! <name>.key        32 secret bytes, hex, mode 0600
 //! <name>.signed     what was signed last
+//! <name>.pub        the key's history, once it was rotated
 //! ```
 //! A name is the log's origin with `_` for `/`, which origins here cannot contain.
 
@@ -17,10 +18,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use super::super::key_history::KeyHistory;
 use super::protocol::{PATIENCE, Request, Response, growth, line, next_line};
 use super::{
-    LogSigner as _, RememberingSigner, SeedError, SignedFile, SignerError, load_or_make_seed,
-    load_seed,
+    KeyFiles, LogSigner as _, RememberingSigner, RotateError, SeedError, SignedFile, SignerError,
 };
 use crate::durable::temporary_name;
 use crate::seams::Seams;
@@ -104,24 +105,26 @@ impl Keyring {
     pub fn create(&self, origin: &str) -> Result<String, SignerStartError> {
         let name = file_name(origin)
             .ok_or_else(|| SignerStartError::Origin { origin: origin.to_owned() })?;
-        let path = self.dir.join(format!("{name}.key"));
+        let files = self.files(&name);
         // A memory without its key is a lost key: a new one must not go on in its place.
-        let known = self.state_file(&name).exists();
-        let seed = match known {
-            true => load_seed(&path)?,
-            false => load_or_make_seed(&path, &*self.seams.files, &*self.seams.random)?,
-        };
-        let signer = self.signer(origin, &name, &seed);
+        let signer = files.signer(origin, !files.signed.exists(), &self.seams)?;
         Ok(signer.key().to_text())
     }
 
-    fn state_file(&self, name: &str) -> PathBuf {
-        self.dir.join(format!("{name}.signed"))
+    /// Hands a log over to a new key ([`KeyFiles::rotate`]).
+    pub fn rotate(&self, origin: &str) -> Result<(KeyHistory, u64), RotateError> {
+        self.files_of(origin)?.rotate(origin, &self.seams)
     }
 
-    fn signer(&self, origin: &str, name: &str, seed: &[u8; 32]) -> RememberingSigner {
-        let files = Arc::clone(&self.seams.files);
-        RememberingSigner::new(origin, seed, self.state_file(name), files)
+    /// Where the key of `origin` lies, or would lie.
+    pub fn files_of(&self, origin: &str) -> Result<KeyFiles, SignerError> {
+        let unknown = || SignerError::Refused(format!("{origin:?} is no origin of a log"));
+        Ok(self.files(&file_name(origin).ok_or_else(unknown)?))
+    }
+
+    fn files(&self, name: &str) -> KeyFiles {
+        let file = |kind: &str| self.dir.join(format!("{name}.{kind}"));
+        KeyFiles { secret: file("key"), public: file("pub"), signed: file("signed") }
     }
 
     /// The signer of `origin`; one for all who ask, so that they take turns.
@@ -132,8 +135,8 @@ impl Keyring {
         }
         let refused = |why: String| SignerError::Refused(why);
         let name = file_name(origin).ok_or_else(|| refused(format!("{origin:?} is no origin")))?;
-        let path = self.dir.join(format!("{name}.key"));
-        if !path.exists() {
+        let files = self.files(&name);
+        if !files.secret.exists() {
             if !(may_make && self.new_keys && self.count()? < ORIGINS_MAX) {
                 let hint = format!("start the signer with --create {origin}, or with --new-keys");
                 return Err(refused(format!("there is no key of {origin} here; {hint}")));
@@ -141,8 +144,8 @@ impl Keyring {
             self.create(origin).map_err(|error| refused(error.to_string()))?;
             tracing::info!(origin, "key made");
         }
-        let seed = load_seed(&path).map_err(|error| SignerError::Key(error.to_string()))?;
-        let signer = Arc::new(self.signer(origin, &name, &seed));
+        let signer = files.signer(origin, false, &self.seams);
+        let signer = Arc::new(signer.map_err(|error| SignerError::Key(error.to_string()))?);
         open.insert(origin.to_owned(), Arc::clone(&signer));
         Ok(signer)
     }
@@ -154,7 +157,7 @@ impl Keyring {
 
     fn answer(&self, request: &Request) -> Result<Response, SignerError> {
         Ok(match request {
-            Request::Key { origin } => Response::Key(self.find(origin, true)?.key().to_text()),
+            Request::Key { origin } => Response::Key(self.find(origin, true)?.keys().to_text()),
             Request::State { origin } => {
                 let state = self.find(origin, false)?.state()?;
                 Response::State(state.map(|state| SignedFile::new(origin, &state)))

@@ -62,7 +62,9 @@ fn only_what_follows_is_signed() {
 }
 
 fn remembering(dir: &Path) -> RememberingSigner {
-    RememberingSigner::new(ORIGIN, &[3; 32], dir.join("s.signed"), Arc::new(RealFiles))
+    let public_key = LocalSigner::from_seed(ORIGIN, &[3; 32]).public_key();
+    let key = VerifyKey { name: ORIGIN.into(), public_key };
+    RememberingSigner::new(key.into(), &[3; 32], dir.join("s.signed"), Arc::new(RealFiles))
 }
 
 /// What both signers promise.
@@ -70,7 +72,7 @@ fn keeps_its_promise(open: impl Fn() -> Box<dyn LogSigner>) {
     let signer = open();
     assert_eq!(signer.state(), Ok(None));
     let note = signer.sign_growth(&growth("a", 0, 5)).unwrap();
-    note.verify(&signer.key()).unwrap();
+    note.verify(signer.key()).unwrap();
     let said = Checkpoint { origin: ORIGIN.into(), size: 5, root: root("a", 5) };
     assert_eq!(Checkpoint::parse(&note.text), Ok(said));
     // Another process goes on where this one ended; the same again is the same signature.

@@ -138,10 +138,10 @@ impl Keeper {
         let leaves: Vec<Vec<u8>> = records.iter().map(|r| r.to_leaf().unwrap()).collect();
         leaves.iter().for_each(|leaf| drop(self.state.apply(leaf).unwrap()));
         let note = self.note();
-        let (before, key) = (self.open.clone(), self.key());
+        let (before, keys) = (self.open.clone(), self.key().into());
         let edge = self.edge.clone();
         let addition =
-            Addition { first, leaves: &leaves, before: &before, edge, note: &note, key: &key };
+            Addition { first, leaves: &leaves, before: &before, edge, note: &note, keys: &keys };
         self.edge = world.log.publish(addition).await.unwrap();
         for leaf in leaves {
             self.open.push(leaf);

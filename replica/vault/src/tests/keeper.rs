@@ -84,14 +84,14 @@ impl Keeper {
 
     /// The whole log, as it is, into this store.
     pub(super) async fn publish(&self, store: &Store) {
-        let (note, key) = (self.note(), self.key());
+        let (note, keys) = (self.note(), self.key().into());
         let addition = Addition {
             first: 0,
             leaves: &self.leaves,
             before: &[],
             edge: Edge::default(),
             note: &note,
-            key: &key,
+            keys: &keys,
         };
         ClusterLog::new(store.clone()).publish(addition).await.unwrap();
     }
