@@ -22,6 +22,7 @@ mod path;
 mod prefixes;
 mod s3;
 mod signer;
+mod steps;
 mod strangers;
 mod tls;
 mod trust;
