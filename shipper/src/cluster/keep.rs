@@ -40,9 +40,9 @@ pub(crate) enum KeepError {
     /// The signer.
     #[error("cluster log is not signed: {0}")]
     Sign(#[from] SignerError),
-    /// Another shipper with our key has claimed the next leaf.
+    /// Another shipper with our key has claimed the next leaf, or somebody without it put one there.
     #[error(
-        "leaf {0} of the cluster log was claimed by another shipper with this key: looking again"
+        "leaf {0} of the cluster log is another's, and the streams do not confirm it: looking again"
     )]
     Overtaken(u64),
     /// Too few witnesses.

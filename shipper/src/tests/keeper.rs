@@ -1,15 +1,19 @@
 //! The keeper's steps broken off: what was begun is finished before anything else takes its place.
 
+use std::collections::BTreeSet;
+
 use sealcast_common::bucket::{ClusterLog, Store};
 use sealcast_common::catalog::names::{CLUSTER_HEAD_KEY, cluster_record_key};
 use sealcast_common::cluster::{ClusterRecord, ClusterState, Epoch, ShardPoint, StreamPoint};
-use sealcast_common::integrity::{Checkpoint, Note};
+use sealcast_common::durable::{Durable as _, RealFiles};
+use sealcast_common::integrity::{Checkpoint, CosignerKey, Note, Signer as _};
 use sealcast_faults::{FaultyStore, StoreCall, StoreFault, StoreOp, When};
 
 use super::cluster::cluster;
+use super::cosign::{fake, line, signer};
 use super::sealed::SealedDir;
 use super::stores::folder;
-use super::{config, folded, once, started};
+use super::{config, folded, once, started, until};
 use crate::Config;
 
 type Picks = fn(&StoreCall) -> bool;
@@ -74,6 +78,42 @@ async fn a_store_that_fails_once_between_claim_and_head_is_lived_through() {
             fails_once(picks, StoreFault::Error(when), format!("{name}, {when:?}")).await;
         }
     }
+}
+
+/// Claimed and signed is each epoch before anybody is asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn witnesses_that_were_away_cosign_what_was_signed_meanwhile() {
+    let witness = fake(|number, request| match number {
+        1..=3 => (503, String::new()),
+        _ => (200, line(&signer("w"), &request)),
+    })
+    .await;
+    let (_folder, store) = folder();
+    let mut sealed = SealedDir::new(1);
+    sealed.seal(0, 5);
+    let key = CosignerKey { name: "w".into(), public_key: signer("w").public_key() };
+    let text = format!("witness w {} {}\nquorum w\n", key.to_text(), witness.url);
+    let policy = sealed.root().join("policy.txt");
+    RealFiles.write_new(&policy, text.as_bytes()).unwrap();
+    let settings = Config {
+        cluster_every_ms: 10,
+        scan_ms: 50,
+        policy: Some(policy.clone()),
+        ..config(&sealed)
+    };
+    let (handle, stop) = started(settings, &store).await;
+    until("asked", || witness.asked.lock().unwrap().len() > 1).await;
+    sealed.seal(0, 6);
+    told_more_than(&store, 3, "witnesses are back").await;
+    stop.cancel();
+    handle.join().await.unwrap();
+    assert_eq!(rows(&store, &sealed).await, 11);
+    let asked = witness.asked.lock().unwrap();
+    let shown = asked.iter().map(|asked| Note::parse(&asked.checkpoint).unwrap().text);
+    let shown: BTreeSet<String> = shown.collect();
+    let size = |text: &String| Checkpoint::parse(text).unwrap().size;
+    let sizes: BTreeSet<u64> = shown.iter().map(size).collect();
+    assert!(sizes.len() > 1 && sizes.len() == shown.len(), "one root a size: {shown:?}");
 }
 
 /// A second epoch is claimed and no more, and the folder is as it was before.

@@ -9,6 +9,7 @@ mod writer;
 
 use std::path::PathBuf;
 
+use sealcast_common::durable::{Durable as _, RealFiles};
 use sealcast_tests::{
     Bucket, Checker, Cluster, Notes, REPLICA, Roles, SHIPPER, WRITER, deliver, files_under, until,
 };
@@ -30,14 +31,17 @@ impl Stage {
     /// All roles run and nothing has happened yet.
     async fn start(bucket: Bucket, more: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        let config = dir.path().join("sealcast.toml");
+        let quick = "[replica]\npoll_min_ms = 10\npoll_max_ms = 50\n";
+        RealFiles.write_new(&config, quick.as_bytes()).unwrap();
+        let config = config.display().to_string();
         let mut env = bucket.env();
         let settings = [
             ("SEALCAST_WRITER_SHARDS", "1"),
             ("SEALCAST_SHIPPER_CLUSTER_EVERY_MS", "0"),
             ("SEALCAST_SHIPPER_SNAPSHOT_EVERY", "1"),
             ("SEALCAST_SHIPPER_SCAN_MS", "200"),
-            ("SEALCAST_REPLICA_POLL_MIN_MS", "10"),
-            ("SEALCAST_REPLICA_POLL_MAX_MS", "50"),
+            ("SEALCAST_CONFIG", &config),
         ];
         let all = settings.iter().chain(more);
         env.extend(all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
