@@ -24,6 +24,8 @@ struct Stage {
     bucket: Bucket,
     checker: Checker,
     notes: Notes,
+    /// What the keeper remembered at its last death.
+    signed: Option<Value>,
     http: reqwest::Client,
 }
 
@@ -47,7 +49,7 @@ impl Stage {
         env.extend(all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         let cluster = Cluster::start_on(Roles::Apart, dir, bucket.url(), env).await;
         let (checker, notes) = (Checker::default(), Notes::default());
-        Stage { cluster, bucket, checker, notes, http: reqwest::Client::new() }
+        Stage { cluster, bucket, checker, notes, signed: None, http: reqwest::Client::new() }
     }
 
     /// One more batch, acknowledged.
