@@ -23,6 +23,7 @@ mod prefixes;
 mod rotation;
 mod s3;
 mod signer;
+mod steps;
 mod strangers;
 mod tls;
 mod trust;

@@ -8,7 +8,7 @@ use sealcast_tests::{
 
 const EVENT: &str = r#"{"tenant":"acme","action":"a"}"#;
 
-async fn signer(dir: &Path) -> Process {
+pub(crate) async fn signer(dir: &Path) -> Process {
     let path = |name: &str| dir.join(name).display().to_string();
     let (keys, socket) = (path("signer"), path("socket"));
     let args = ["signer", "--new-keys", "--dir", &keys, "--socket", &socket];

@@ -252,7 +252,12 @@ impl Cluster {
 
     /// `sealcast verify` of `targets`: exit code and report of each.
     pub async fn verify(&self, target: &str) -> (Option<i32>, Value) {
-        let args = ["verify", target, "--json", "--no-evidence"];
+        self.verify_with(target, &[]).await
+    }
+
+    /// The same with more arguments.
+    pub async fn verify_with(&self, target: &str, more: &[&str]) -> (Option<i32>, Value) {
+        let args = [&["verify", target, "--json", "--no-evidence"], more].concat();
         let verified = run_with(&sealcast("sealcast"), &args, &self.env()).await;
         let text = String::from_utf8_lossy(&verified.stdout);
         let report = serde_json::from_str(&text);

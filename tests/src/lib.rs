@@ -2,23 +2,33 @@
 
 #![expect(clippy::panic, reason = "a harness fails its test by panicking")]
 
+mod bucket;
 mod checker;
 mod cluster;
 mod environment;
+mod latch;
 mod load;
 mod mount;
+mod notes;
+mod pipe;
 mod process;
 mod seaweed;
+mod signer_line;
 
+pub use bucket::Bucket;
 pub use checker::{Checked, Checker, SealedRow, deliver, sealed_rows};
 pub use cluster::{Cluster, REPLICA, Roles, SHIPPER, WRITER};
 pub use environment::{
     below, data_dir, number, open_files, python, random, rclone, sealcast, skip, weed,
 };
+pub use latch::Latch;
 pub use load::Load;
 pub use mount::{Disk, Mount};
+pub use notes::Notes;
+pub use pipe::{ReadPipe, WritePipe};
 pub use process::{Process, free_port, run, run_with, said, said_with};
 pub use seaweed::Seaweed;
+pub use signer_line::SignerLine;
 
 use std::future::Future;
 use std::path::{Path, PathBuf};

@@ -38,17 +38,25 @@ impl Gathered {
         }
         self.catalogs.insert(own.stream.clone(), own.clone());
         for (name, catalog) in &mut self.catalogs {
-            let log = CreateOnlyLog::new(place.store.clone(), name, commit_key);
             if *name != own.stream {
+                let log = CreateOnlyLog::new(place.store.clone(), name, commit_key);
                 if catalog.seq == 0 {
                     *catalog = position::boot(&place.store, &log, catalog.clone()).await?.0;
                 }
                 *catalog = position::tail(&log, catalog.clone()).await?;
             }
-            let Some((seq, _)) = state.streams.get(name).filter(|(seq, _)| *seq < catalog.seq)
-            else {
+        }
+        self.bind(place, state).await?;
+        Ok(&self.catalogs)
+    }
+
+    /// Learns the hashes of the commits that `state` names, in streams that went on since.
+    async fn bind(&mut self, place: &Place, state: &ClusterState) -> Result<(), KeepError> {
+        for (name, (seq, _)) in &state.streams {
+            if self.catalogs.get(name).is_none_or(|catalog| catalog.seq <= *seq) {
                 continue;
-            };
+            }
+            let log = CreateOnlyLog::new(place.store.clone(), name, commit_key);
             let at = (name.clone(), *seq);
             if let std::collections::btree_map::Entry::Vacant(vacant) = self.hashes.entry(at)
                 && let Some(object) = log.read(*seq).await.map_err(ShipError::from)?
@@ -57,7 +65,21 @@ impl Gathered {
                 vacant.insert(hash);
             }
         }
-        Ok(&self.catalogs)
+        Ok(())
+    }
+
+    /// Whether everything that `state` says of shards and streams is known to be so.
+    pub(super) async fn confirms(
+        &mut self,
+        place: &Place,
+        state: &ClusterState,
+    ) -> Result<bool, KeepError> {
+        self.bind(place, state).await?;
+        let is_known = |(name, (seq, _)): (&String, &(u64, [u8; 32]))| {
+            self.catalogs.get(name).is_some_and(|catalog| catalog.seq == *seq)
+                || self.hashes.contains_key(&(name.clone(), *seq))
+        };
+        Ok(state.streams.iter().all(is_known) && self.contradictions(state).is_empty())
     }
 
     /// The rules that what lies in the store breaks.

@@ -40,9 +40,9 @@ pub(crate) enum KeepError {
     /// The signer.
     #[error("cluster log is not signed: {0}")]
     Sign(#[from] SignerError),
-    /// Another shipper with our key has claimed the next leaf.
+    /// Another shipper with our key has claimed the next leaf, or somebody without it put one there.
     #[error(
-        "leaf {0} of the cluster log was claimed by another shipper with this key: looking again"
+        "leaf {0} of the cluster log is another's, and the streams do not confirm it: looking again"
     )]
     Overtaken(u64),
     /// Too few witnesses.
@@ -89,6 +89,9 @@ pub(crate) struct Keeper {
     looked: Option<(u64, Duration)>,
     /// The last turn came before its time.
     early: bool,
+    /// Leaves that were written down and are not published yet. Some may be claimed, or signed: until
+    /// they stand nothing else may take their place.
+    begun: Vec<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -125,6 +128,7 @@ impl Keeper {
             last: None,
             looked: None,
             early: false,
+            begun: Vec::new(),
         }
     }
 
@@ -152,8 +156,20 @@ impl Keeper {
         if self.early {
             return Ok(());
         }
+        let said = self.say(own, clock).await;
+        if said.is_err() {
+            // The next turn looks again.
+            self.looked = None;
+        }
+        said
+    }
+
+    async fn say(&mut self, own: &Catalog, clock: Duration) -> Result<(), KeepError> {
         if matches!(self.role, Role::Unopened) {
             self.role = self.open().await?;
+        }
+        if !self.begun.is_empty() {
+            self.add(self.begun.clone()).await?;
         }
         self.adopt().await?;
         let Role::Ours(log) = &mut self.role else { return Ok(()) };
@@ -175,15 +191,17 @@ impl Keeper {
             state.apply(&genesis)?;
             leaves.push(genesis);
         }
-        let overdue = self.last.is_some_and(|last| clock.saturating_sub(last) >= HEARTBEAT);
-        let rotated = state.key != keys;
-        let records = records(&state, &catalogs, now, overdue || rotated);
-        if records.is_empty() {
-            return Ok(());
-        }
         // The first leaf under a new key says so.
+        let rotated = state.key != keys;
         if rotated {
             leaves.push(ClusterRecord::KeyRotated { shard: None, keys }.to_leaf()?);
+        } else {
+            self.take_up(&mut state, &mut leaves, now).await?;
+        }
+        let overdue = self.last.is_some_and(|last| clock.saturating_sub(last) >= HEARTBEAT);
+        let records = records(&state, &catalogs, now, overdue || rotated);
+        if records.is_empty() && leaves.is_empty() {
+            return Ok(());
         }
         for record in &records {
             leaves.push(record.to_leaf()?);
@@ -192,6 +210,29 @@ impl Keeper {
         self.gathered.forget();
         self.last = Some(clock);
         Ok(())
+    }
+
+    /// Leaves that stand in the store and nobody has signed: whoever claimed them died, or his claim
+    /// arrived after his death. They are signed before anything else, whoever wrote them, if they say
+    /// nothing but the truth.
+    async fn take_up(
+        &mut self,
+        state: &mut ClusterState,
+        leaves: &mut Vec<Vec<u8>>,
+        now: Micros,
+    ) -> Result<(), KeepError> {
+        loop {
+            let index = state.size();
+            let found = self.place.store.get(&cluster_record_key(index)).await;
+            let Some(leaf) = found.map_err(ShipError::from)? else { return Ok(()) };
+            let mut next = state.clone();
+            let may_be = next.apply(&leaf).is_ok() && next.time <= now.max(state.time);
+            if !may_be || !self.gathered.confirms(&self.place, &next).await? {
+                return Err(KeepError::Overtaken(index));
+            }
+            *state = next;
+            leaves.push(leaf.to_vec());
+        }
     }
 
     /// The first leaf, ours; `None` if another shipper's stands. Whoever comes first keeps the log.
@@ -313,8 +354,18 @@ impl Keeper {
         Ok(())
     }
 
-    /// Claims, signs and publishes leaves. Idempotent as long as they stay the same.
+    /// Claims, signs and publishes leaves. After a failure the next turn goes on with the same, but
+    /// for those in whose place another's stand.
     async fn add(&mut self, leaves: Vec<Vec<u8>>) -> Result<(), KeepError> {
+        let added = self.publish(leaves).await;
+        if matches!(added, Ok(()) | Err(KeepError::Overtaken(_))) {
+            self.begun.clear();
+        }
+        added
+    }
+
+    /// Idempotent as long as the leaves stay the same.
+    async fn publish(&mut self, leaves: Vec<Vec<u8>>) -> Result<(), KeepError> {
         let Role::Ours(log) = &mut self.role else { return Ok(()) };
         let (first, mut next) = (log.state.size(), log.state.clone());
         for leaf in &leaves {
@@ -326,6 +377,7 @@ impl Keeper {
         let pending = Pending { first, leaves: leaves.clone() };
         let (folder, signer) = (self.folder.clone(), Arc::clone(&log.signer));
         blocking(move || folder.write(&pending)).await??;
+        self.begun.clone_from(&leaves);
         self.claim(first, &leaves).await?;
         let signed = blocking(move || signer.sign_growth(&growth));
         let mut note = signed.await??;
@@ -348,9 +400,10 @@ impl Keeper {
         for leaf in leaves {
             log.append(leaf)?;
         }
+        self.begun.clear();
         // A key may be rotated from here on: nothing waits for the old one's signature.
         let (folder, done) =
-            (self.folder.clone(), Pending { first: log.state.size(), leaves: Vec::new() });
+            (self.folder.clone(), Pending { first: log.state.size(), leaves: vec![] });
         blocking(move || folder.write(&done)).await??;
         let (size, epoch) = (log.state.size(), log.state.epoch.map_or(0, |(number, _)| number));
         crate::metrics::cluster(size, epoch);

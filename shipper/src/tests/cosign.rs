@@ -19,12 +19,12 @@ const TIME: u64 = 1_764_720_000;
 type Script = dyn Fn(usize, AddCheckpoint) -> (u16, String) + Send + Sync;
 
 /// A server that answers by `script`, and what it was asked.
-struct Fake {
-    url: String,
-    asked: Arc<Mutex<Vec<AddCheckpoint>>>,
+pub(super) struct Fake {
+    pub(super) url: String,
+    pub(super) asked: Arc<Mutex<Vec<AddCheckpoint>>>,
 }
 
-async fn fake(
+pub(super) async fn fake(
     script: impl Fn(usize, AddCheckpoint) -> (u16, String) + Send + Sync + 'static,
 ) -> Fake {
     let (script, asked): (Arc<Script>, _) = (Arc::new(script), Arc::new(Mutex::new(Vec::new())));
@@ -46,13 +46,13 @@ async fn fake(
     Fake { url, asked }
 }
 
-fn signer(name: &str) -> LocalSigner {
+pub(super) fn signer(name: &str) -> LocalSigner {
     let mut seed = [0; 32];
     seed[..name.len()].copy_from_slice(name.as_bytes());
     LocalSigner::from_seed(name, &seed)
 }
 
-fn line(by: &LocalSigner, request: &AddCheckpoint) -> String {
+pub(super) fn line(by: &LocalSigner, request: &AddCheckpoint) -> String {
     Note::parse(&request.checkpoint).unwrap().cosign(by, TIME).unwrap()
 }
 

@@ -7,6 +7,7 @@ mod cosign;
 mod crash;
 mod faults;
 mod http;
+mod keeper;
 mod points;
 mod probe;
 mod sealed;
