@@ -464,6 +464,19 @@ pub(crate) struct ManArgs {
 pub(crate) enum StoreCommand {
     /// Try whether a store keeps the promises that commits rest on; 0 fit, 1 not fit, 2 cannot tell
     Probe(StoreProbeArgs),
+    /// Make tiles and checkpoints' objects again from the rows, where they are lost or damaged
+    #[command(after_help = "\
+Every segment is verified in full first; what it gives is compared with what lies there. Nothing signed
+is written, and no row. 0: all is there now; 1: a segment itself is damaged; 2: the store did not answer.
+The cluster log's own tiles are its keeper's: they are not looked at.")]
+    Mend {
+        /// The store: a folder, file://, s3://, gs://, az://
+        #[arg(value_name = "URL")]
+        store: String,
+        /// Show what differs, write nothing; 1 if anything does
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 #[derive(Debug, Args)]

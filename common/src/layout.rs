@@ -13,6 +13,7 @@
 //! ship.key                       the shipper's secret bytes, hex, mode 0600
 //! cluster/log.key, .pub, .signed the cluster log's key, and what it has signed last
 //! cluster/pending.json           the leaves that were to be signed last
+//! cluster/trust.json             instead of these, of a shipper that does not keep the log: what it trusts of it
 //! ```
 //! Shards are four hex digits, starts sixteen. Files ending in `.tmp` are leftovers of a crash.
 
@@ -78,6 +79,11 @@ impl DataDir {
     /// `cluster/log.signed`: what the keeper has signed last.
     pub fn cluster_signed_file(&self) -> PathBuf {
         self.cluster_dir().join("log.signed")
+    }
+
+    /// `cluster/trust.json`: what a shipper trusts that does not keep the cluster log.
+    pub fn cluster_trust_file(&self) -> PathBuf {
+        self.cluster_dir().join("trust.json")
     }
 
     /// `cluster/pending.json`: the leaves that it was to sign last.

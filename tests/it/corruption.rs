@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use sealcast_tests::{Cluster, Roles, run, sealcast, until};
+use sealcast_common::durable::{Durable as _, RealFiles};
+use sealcast_tests::{Cluster, Roles, files_under, run, said, sealcast, until};
 use serde_json::Value;
 
 fn flip(path: &Path, at: impl Fn(usize) -> usize) -> usize {
@@ -151,4 +152,34 @@ async fn a_flipped_byte_in_a_commit_record_is_named_and_nothing_after_it_is_take
     assert_eq!(code, Some(1));
     let (check, object, _) = finding(&report);
     assert!(check.starts_with("commit") && object.contains("/log/"), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tiles_that_were_lost_or_damaged_are_made_again_from_the_rows() {
+    let mut cluster = Cluster::start(Roles::Apart).await;
+    let event = |n: usize| format!("{{\"tenant\":\"t{n}\",\"action\":\"a\"}}\n");
+    assert_eq!(cluster.post((0..600).map(event).collect()).await.status(), 200);
+    cluster.flush().await;
+    cluster.terminate().await;
+    let store = cluster.path("store").display().to_string();
+    let [pack, cut, ..] = &cluster.files("store", ".pack")[..] else { panic!("two packs") };
+    let checkpoint = files_under(&cluster.path("store/sh"), "")
+        .into_iter()
+        .find(|p| p.parent().unwrap().ends_with("ckpt"));
+    let checkpoint = checkpoint.unwrap();
+    let good = [pack, cut, &checkpoint].map(|path| std::fs::read(path).unwrap());
+    std::fs::remove_file(pack).unwrap();
+    RealFiles.replace(cut, &good[1][..good[1].len() / 2]).unwrap();
+    RealFiles.replace(&checkpoint, b"no object").unwrap();
+    assert_eq!(cluster.verify(&store).await.0, Some(1));
+    let (code, text) = said(&["store", "mend", &store, "--dry-run"]).await;
+    assert!(code == Some(1) && text.contains("3 differ") && !pack.exists(), "{text}");
+    let (code, text) = said(&["store", "mend", &store]).await;
+    assert!(code == Some(0) && text.contains("3 made again"), "{text}");
+    assert!(text.contains("missing  ") && text.contains("damaged  "), "{text}");
+    assert_eq!([pack, cut, &checkpoint].map(|path| std::fs::read(path).unwrap()), good);
+    let (code, report) = cluster.verify(&store).await;
+    assert_eq!(code, Some(0), "{report}");
+    let (code, text) = said(&["store", "mend", &store]).await;
+    assert!(code == Some(0) && text.contains("every one is what the rows give"), "{text}");
 }

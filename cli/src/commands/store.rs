@@ -1,11 +1,13 @@
-//! `sealcast store probe`: whether a store keeps the promises that commits rest on.
+//! `sealcast store probe`: whether a store keeps the promises that commits rest on. `store mend`: what
+//! proofs are made of, made again.
 
 use sealcast_common::bucket::Store;
 use sealcast_common::bucket::probe::{Fitness, ProbeReport, Verdict, probe};
 use sealcast_common::clock::OsRandom;
 
 use crate::args::{StoreCommand, StoreProbeArgs};
-use crate::output::{Failure, failed, line};
+use crate::export::mend;
+use crate::output::{Failure, Progress, failed, line};
 
 /// Exit code for "the store gave no clear answer".
 const CANNOT_TELL: u8 = 2;
@@ -13,7 +15,31 @@ const CANNOT_TELL: u8 = 2;
 pub(crate) async fn run(command: StoreCommand) -> Result<u8, Failure> {
     match command {
         StoreCommand::Probe(args) => run_probe(args).await,
+        StoreCommand::Mend { store, dry_run } => run_mend(&store, dry_run).await,
     }
+}
+
+async fn run_mend(url: &str, dry_run: bool) -> Result<u8, Failure> {
+    let store = Store::open(url).map_err(|error| Failure { code: CANNOT_TELL, ..failed(error) })?;
+    let progress = Progress::new("mend", 0, false);
+    let mended = mend(&store, dry_run, &|done, total| {
+        progress.set_total(total);
+        progress.set(done, "segments");
+    })
+    .await?;
+    progress.finish();
+    mended.missing.iter().for_each(|key| line(format!("missing  {key}")));
+    mended.damaged.iter().for_each(|key| line(format!("damaged  {key}")));
+    let found = mended.missing.len() + mended.damaged.len();
+    let objects = mended.objects;
+    line(match (found, dry_run) {
+        (0, _) => format!("{objects} objects compared: every one is what the rows give"),
+        (_, true) => {
+            format!("{objects} objects compared, {found} differ; nothing was written (--dry-run)")
+        }
+        _ => format!("{objects} objects compared, {found} made again"),
+    });
+    Ok(if found > 0 && dry_run { crate::FAILED } else { 0 })
 }
 
 async fn run_probe(args: StoreProbeArgs) -> Result<u8, Failure> {

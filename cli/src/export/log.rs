@@ -84,15 +84,24 @@ pub(super) struct Signed {
     newest: Option<CheckpointEntry>,
     older: Option<CheckpointEntry>,
     sizes: Vec<u64>,
+    /// All of them, where they are wanted.
+    pub(super) all: Option<BTreeMap<u64, CheckpointEntry>>,
 }
 
 impl Signed {
+    pub(super) fn keeping_all() -> Self {
+        Signed { all: Some(BTreeMap::new()), ..Signed::default() }
+    }
+
     /// In ascending order of sizes.
     fn see(&mut self, entry: &CheckpointEntry) {
         if self.sizes.last() == Some(&entry.size) {
             return;
         }
         self.sizes.push(entry.size);
+        if let Some(all) = &mut self.all {
+            all.insert(entry.size, entry.clone());
+        }
         let before = self.newest.replace(entry.clone());
         match self.wanted {
             Some(wanted) if wanted == entry.size => self.older = Some(entry.clone()),
@@ -109,7 +118,10 @@ pub(crate) async fn shard_logs(
     old: Option<u64>,
 ) -> Result<Vec<ShardLog>, Failure> {
     let logs = match (&source.store, &source.dir) {
-        (Some(url), _) => committed(&Store::open(url).map_err(cannot)?, shard, old).await?,
+        (Some(url), _) => {
+            let first = Signed { wanted: old, ..Signed::default() };
+            committed(&Store::open(url).map_err(cannot)?, shard, first).await?
+        }
         (None, Some(dir)) => sealed(dir, shard, old)?,
         (None, None) => return Err(cannot("neither --store nor --dir is given")),
     };
@@ -121,17 +133,17 @@ pub(crate) async fn shard_logs(
     }
 }
 
-async fn committed(
+/// The logs of a store. `first` is what of each is signed before its first commit.
+pub(super) async fn committed(
     bucket: &Store,
     shard: Option<u16>,
-    old: Option<u64>,
+    first: Signed,
 ) -> Result<Vec<ShardLog>, Failure> {
     let mut seen: BTreeMap<u16, Signed> = BTreeMap::new();
     let catalogs = store::catalogs(bucket, |record| {
         let wanted = |found: &u16| shard.is_none_or(|shard| shard == *found);
         for (found, entry) in record.checkpoints.iter().filter(|(found, _)| wanted(found)) {
-            let first = || Signed { wanted: old, ..Signed::default() };
-            seen.entry(*found).or_insert_with(first).see(entry);
+            seen.entry(*found).or_insert_with(|| first.clone()).see(entry);
         }
     });
     let mut logs: Vec<ShardLog> = Vec::new();

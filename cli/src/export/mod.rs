@@ -2,12 +2,14 @@
 //! others read.
 //!
 //! Reading order: `log` (where rows lie and what is signed), `store` (a bucket's logs), `rows` (leaves
-//! of a verified segment), `tree` (all of them once), `directory` (tiles as files), `files`.
+//! of a verified segment), `tree` (all of them once), `directory` (tiles as files), `files`, `mend` (a
+//! store's own tiles, made again).
 
 mod args;
 mod directory;
 mod files;
 mod log;
+mod mend;
 mod rows;
 mod store;
 mod tree;
@@ -16,6 +18,7 @@ pub(crate) use args::{ExportLogArgs, ProveArgs, SourceArgs};
 pub(crate) use directory::export;
 pub(crate) use files::write_new;
 pub(crate) use log::{ShardLog, shard_logs};
+pub(crate) use mend::mend;
 pub(crate) use tree::{check_proof, prove};
 
 use crate::output::Failure;

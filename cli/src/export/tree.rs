@@ -55,7 +55,8 @@ pub(super) async fn walk(
     sink.signed(&edge)
 }
 
-fn check_root(edge: &Edge, signed: &CheckpointEntry) -> Result<(), Failure> {
+/// The rows up to here have the signed root.
+pub(super) fn check_root(edge: &Edge, signed: &CheckpointEntry) -> Result<(), Failure> {
     let root = edge.tree().and_then(|tree| tree.root()).map_err(failed)?;
     if (edge.size(), root) == (signed.size, signed.root) {
         return Ok(());

@@ -232,6 +232,15 @@ impl Store {
         }
     }
 
+    /// The object's length in bytes; `None` if there is none.
+    pub async fn size(&self, key: &str) -> Result<Option<u64>, StoreError> {
+        match self.inner.head(&Key::from(key)).await {
+            Ok(found) => Ok(Some(found.size)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(failure("head", key)(error)),
+        }
+    }
+
     /// Puts an object that must not exist.
     pub async fn create(&self, key: &str, bytes: Bytes) -> Result<Created, StoreError> {
         let options = PutOptions::from(PutMode::Create);

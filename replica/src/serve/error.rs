@@ -217,7 +217,7 @@ pub(super) fn proving(error: &ProveError) -> Problem {
         ProveError::Log(RowLogError::Missing { key }) => {
             Problem::new(Kind::Unavailable, "tiles_unavailable", detail)
                 .with("object", key.as_str())
-                .hint("tiles are made again from the rows: remove the shard's newest ckpt object and restart its shipper, which puts them before its next commit")
+                .hint("`sealcast store mend URL` makes tiles again from the rows")
         }
         ProveError::Log(RowLogError::Corrupt(corruption)) => {
             let object = corruption.object.as_str();
@@ -229,7 +229,7 @@ pub(super) fn proving(error: &ProveError) -> Problem {
 
 fn tiles_corrupt(detail: String, check: &'static str) -> Problem {
     Problem::new(Kind::Corrupt, "tiles_corrupt", detail).with("check", check).hint(
-        "rows are not concerned: tiles are made from them, and can be made again; somebody has changed them in the store, or it has lost bytes",
+        "rows are not concerned: somebody has changed tiles in the store, or it has lost bytes; `sealcast store mend URL` makes them again from the rows",
     )
 }
 

@@ -16,7 +16,9 @@ use sealcast_common::integrity::{
     CompactRange, Edge, Growth, LogSigner as _, Note, Policy, Question, RememberingSigner,
     SignerError, TILE_WIDTH, TileId, Tiles, check_keys, leaf_hash,
 };
+use sealcast_common::trust::TrustError;
 
+use super::follow::Follower;
 use super::gather::{Gathered, records};
 use super::pending::Folder;
 use crate::cosign::Witnesses;
@@ -62,6 +64,18 @@ pub(crate) enum KeepError {
     /// The cluster log in the store.
     #[error(transparent)]
     Log(RowLogError),
+    /// What this shipper trusts of another one's cluster log.
+    #[error("cluster log is not followed: {0}")]
+    Trust(TrustError),
+}
+
+impl From<TrustError> for KeepError {
+    fn from(error: TrustError) -> Self {
+        match error {
+            TrustError::Contradiction { finding, .. } => KeepError::Contradiction(*finding),
+            other => KeepError::Trust(other),
+        }
+    }
 }
 
 impl From<RowLogError> for KeepError {
@@ -92,6 +106,8 @@ pub(crate) struct Keeper {
     /// Leaves that were written down and are not published yet. Some may be claimed, or signed: until
     /// they stand nothing else may take their place.
     begun: Vec<Vec<u8>>,
+    /// While another shipper keeps the log.
+    follower: Option<Follower>,
 }
 
 #[derive(Debug)]
@@ -129,6 +145,7 @@ impl Keeper {
             looked: None,
             early: false,
             begun: Vec::new(),
+            follower: None,
         }
     }
 
@@ -149,7 +166,7 @@ impl Keeper {
         let looked = self
             .looked
             .is_some_and(|(seq, at)| seq == own.seq && clock.saturating_sub(at) < OTHERS_PAUSE);
-        if matches!(self.role, Role::Elsewhere) || (looked && !now && !self.early) {
+        if looked && !now && !self.early {
             return Ok(());
         }
         self.early = !now && !self.wait(clock).is_zero();
@@ -172,6 +189,9 @@ impl Keeper {
             self.add(self.begun.clone()).await?;
         }
         self.adopt().await?;
+        if matches!(self.role, Role::Elsewhere) {
+            return self.follow(own, clock).await;
+        }
         let Role::Ours(log) = &mut self.role else { return Ok(()) };
         let catalogs = self.gathered.follow(&self.place, own, &log.state).await?.clone();
         if let Some(finding) = self.gathered.contradictions(&log.state).into_iter().next() {
@@ -208,6 +228,20 @@ impl Keeper {
         }
         self.add(leaves).await?;
         self.gathered.forget();
+        self.last = Some(clock);
+        Ok(())
+    }
+
+    async fn follow(&mut self, own: &Catalog, clock: Duration) -> Result<(), KeepError> {
+        let follower = match &mut self.follower {
+            Some(follower) => follower,
+            None => {
+                let opened = Follower::open(&self.place, self.policy.clone()).await?;
+                self.follower.insert(opened)
+            }
+        };
+        follower.turn(&self.place, &self.log, own).await?;
+        self.looked = Some((own.seq, clock));
         self.last = Some(clock);
         Ok(())
     }

@@ -2,8 +2,9 @@
 //!
 //! One per cluster: whoever wrote the first leaf. Order: what is to be signed is written down,
 //! signed, cosigned, published; after a crash the same is published again, and nothing else can
-//! be. What contradicts an earlier epoch is never signed.
+//! be. What contradicts an earlier epoch is never signed. The other shippers follow it (`follow`).
 
+mod follow;
 mod gather;
 mod keep;
 mod pending;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use sealcast_common::bucket::{Addition, ClusterLog, Store, check_cluster_note};
 use sealcast_common::catalog::Catalog;
-use sealcast_common::catalog::names::{CLUSTER_HEAD_KEY, cluster_record_key, commit_key, head_key};
+use sealcast_common::catalog::names::{
+    CLUSTER_HEAD_KEY, cluster_checkpoint_key, cluster_record_key, commit_key, head_key,
+};
 use sealcast_common::clock::Micros;
 use sealcast_common::cluster::{ClusterRecord, ClusterState, Epoch};
 use sealcast_common::integrity::{
@@ -184,8 +186,8 @@ async fn a_cluster_log_that_vanished_is_not_begun_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_shipper_leaves_the_log_to_the_first() {
-    let (_folder, store) = folder();
+async fn a_second_shipper_leaves_the_log_to_the_first_and_follows_it() {
+    let (folder, store) = folder();
     let mut here = SealedDir::new(1);
     here.seal(0, 5);
     once(&here, &store).await.unwrap();
@@ -200,4 +202,15 @@ async fn a_second_shipper_leaves_the_log_to_the_first() {
     let _fenced: Catalog = folded(&store).await;
     once(&here, &store).await.unwrap();
     assert_eq!(sizes(&cluster(&store, &here).await), [(0, 11)]);
+    // The second one remembers what it has seen, and tells when it is taken away.
+    once(&there, &store).await.unwrap();
+    assert!(there.dir.cluster_trust_file().exists());
+    for key in [CLUSTER_HEAD_KEY, &cluster_checkpoint_key(4)] {
+        std::fs::remove_file(folder.path().join(key)).unwrap();
+    }
+    let (handle, stop) = started(config(&there), &store).await;
+    let told = || handle.health.reasons().iter().any(|(_, why)| why.contains("cluster_rollback"));
+    until("told", told).await;
+    stop.cancel();
+    handle.join().await.unwrap();
 }
