@@ -97,6 +97,9 @@ async fn all_keys_of_a_node_change_and_whoever_followed_it_goes_on() {
         anchored(&cluster, 30).await;
         // The replica has been there all the time; the auditor knows the first keys only.
         cluster.ready_role(REPLICA).await;
+        let evidence = files_under(&cluster.path(""), ".json").into_iter();
+        let evidence = evidence.filter(|path| path.display().to_string().contains("evidence"));
+        assert_eq!(evidence.count(), 0, "a hand-over is no fork");
         let verdict = ok(&judged).await;
         assert!(verdict.contains("verdict ok"), "{verdict}");
         ok(&["verify", &dir]).await;

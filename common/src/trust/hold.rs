@@ -84,11 +84,14 @@ impl Trust {
     fn keys(&self, catalog: &Catalog) -> Result<(), Corruption> {
         for (shard, rows) in &catalog.shards {
             let Some(CheckpointEntry { size, key: found, .. }) = &rows.checkpoint else { continue };
+            let mut keys = found;
             if let Some(known) = self.state.cluster.shards.get(shard) {
                 // An epoch from after a hand-over knows more than a catalog from before it.
                 let later = check_keys("shard_key", found, &known.key).unwrap_or_default();
                 if later.first().is_none_or(|next| next.at.size < *size) {
                     check_keys("shard_key", &known.key, found)?;
+                } else {
+                    keys = &known.key;
                 }
                 if known.stream != catalog.stream {
                     let expected = format!("shard {shard:04x} from stream {} only", known.stream);
@@ -96,7 +99,7 @@ impl Trust {
                 }
             }
             let Some(policy) = &self.policy else { continue };
-            policy.check_keys("shard_key", &shard_origin(&catalog.cluster, *shard), found)?;
+            policy.check_keys("shard_key", &shard_origin(&catalog.cluster, *shard), keys)?;
         }
         Ok(())
     }

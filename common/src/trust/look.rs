@@ -49,13 +49,14 @@ impl Trust {
         }
         let judged = self.judge(&note, &self.state.cluster.key);
         if let Err(error) = judged {
-            let error = self.with_evidence(error, &note);
             // By another key: the new leaves may tell of a hand-over to it, or it stays refused.
-            if checkpoint.size == trusted || error.check() != Some("cluster_key") {
-                return Err(error);
+            if checkpoint.size > trusted
+                && error.check() == Some("cluster_key")
+                && let Ok(state) = self.grown(log, &note, &checkpoint).await
+            {
+                return Ok(news(state, &note));
             }
-            let grown = self.grown(log, &note, &checkpoint).await;
-            return grown.map(|state| news(state, &note)).map_err(|_| error);
+            return Err(self.with_evidence(error, &note));
         }
         if checkpoint.size > trusted {
             return Ok(news(self.grown(log, &note, &checkpoint).await?, &note));
