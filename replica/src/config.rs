@@ -69,6 +69,11 @@ pub struct Args {
     #[arg(long, env = "SEALCAST_REPLICA_TRUST_ON_FIRST_USE", value_name = "BOOL")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust_on_first_use: Option<bool>,
+    /// File with the secret that seals the cursors of /v1/events, the same for all replicas behind a
+    /// balancer [default: none, a fresh secret in each process]
+    #[arg(long, env = "SEALCAST_REPLICA_CURSOR_KEY_FILE", value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor_key_file: Option<PathBuf>,
     /// Section `[access]`.
     #[command(flatten)]
     #[serde(skip)]
@@ -146,6 +151,9 @@ pub struct Config {
     pub drain_delay_ms: u64,
     /// Longest wait for running queries after that, milliseconds.
     pub drain_ms: u64,
+    /// File with the secret that seals cursors, the same for all replicas behind a balancer; absent: a
+    /// fresh secret in each process.
+    pub cursor_key_file: Option<PathBuf>,
     /// Section `[access]`.
     #[serde(skip)]
     pub access: AccessConfig,
@@ -187,6 +195,7 @@ impl Default for Config {
             queue_ms: 5_000,
             drain_delay_ms: 500,
             drain_ms: 10_000,
+            cursor_key_file: None,
             access: AccessConfig::default(),
         }
     }

@@ -1,12 +1,13 @@
 //! The replica: follows the object store, keeps what it has verified, answers SQL over it.
 //!
 //! Reading order: [`config`], this file (starting and stopping), `sealcast-vault` (bytes → verified
-//! segments), [`sql`] (segments → rows), `serve` (rows → HTTP), [`queries`]. It never sees a
+//! segments), [`sql`] (segments → rows), `pages` (the same without SQL), `serve` (rows → HTTP), [`queries`]. It never sees a
 //! writer's tail, and nothing that the vault has not verified.
 
 pub mod config;
 mod embed;
 mod metrics;
+mod pages;
 pub mod queries;
 mod serve;
 pub mod sql;
@@ -23,6 +24,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 pub use config::{Args, Config, SettingError};
+pub use pages::KeyError;
 pub use serve::openapi;
 
 use sealcast_common::bucket::{Store, StoreError};
@@ -36,6 +38,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::pages::CursorKey;
 use crate::queries::Queries;
 use crate::serve::{Gate, Node, router};
 use crate::sql::{Engine, EngineError, Limits};
@@ -65,6 +68,9 @@ pub enum StartError {
     /// The address.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// The key of cursors.
+    #[error(transparent)]
+    CursorKey(#[from] KeyError),
     /// The threads of queries.
     #[error("query threads cannot be started: {0}")]
     Threads(io::Error),
@@ -209,6 +215,7 @@ pub async fn start_on(
         started_at: seams.clock.now(),
         clock: Arc::clone(&seams.clock),
         gate: Gate::new(&config),
+        cursor_key: CursorKey::load(config.cursor_key_file.as_deref(), &*seams.random)?,
         queries: Arc::new(Queries::new(Arc::clone(&seams.clock), Arc::clone(&seams.random))),
         tasks: queries.clone(),
         quiet_ms: AtomicU64::new(0),

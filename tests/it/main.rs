@@ -18,6 +18,7 @@ mod matrix;
 mod openapi;
 mod operator;
 mod outage;
+mod pages;
 mod path;
 mod prefixes;
 mod rotation;

@@ -49,7 +49,11 @@ fn routed(folder: &str) -> BTreeSet<String> {
 #[test]
 fn every_route_is_described_and_every_described_one_exists() {
     let shared = routed("common/src/serve");
-    let folders = [vec!["writer/src/api"], vec!["shipper/src"], vec!["replica/src/serve"]];
+    let folders = [
+        vec!["writer/src/api"],
+        vec!["shipper/src"],
+        vec!["replica/src/serve", "replica/src/pages"],
+    ];
     for ((role, document), folders) in ROLES.iter().zip(documents()).zip(folders) {
         let mut routers: BTreeSet<String> = folders.into_iter().flat_map(routed).collect();
         routers.extend(shared.clone());
@@ -78,7 +82,10 @@ async fn running_roles_serve_it_and_take_exactly_its_methods() {
             methods.entry(path).or_default().insert(method);
         }
         for (path, known) in methods {
-            let target = format!("{url}{}", path.replace("{id}", "x").replace("{stream}", "x"));
+            let target = format!(
+                "{url}{}",
+                path.replace("{id}", "x").replace("{stream}", "x").replace("{event_id}", "x")
+            );
             for method in ["get", "post", "put", "patch", "delete"] {
                 let word = method.to_uppercase().parse().unwrap();
                 let status = client.request(word, &target).send().await.unwrap().status();
@@ -140,7 +147,7 @@ fn every_documented_code_is_described_and_the_other_way_round() {
 /// Codes that the sources give to problems: what stands behind a `Kind`.
 fn given_codes() -> BTreeSet<String> {
     let mut codes = BTreeSet::new();
-    for folder in ["writer/src/api", "shipper/src", "replica/src/serve"] {
+    for folder in ["writer/src/api", "shipper/src", "replica/src/serve", "replica/src/pages"] {
         for entry in std::fs::read_dir(root().join(folder)).unwrap() {
             let Ok(text) = std::fs::read_to_string(entry.unwrap().path()) else { continue };
             let text: String = text.split_whitespace().collect();

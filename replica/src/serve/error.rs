@@ -162,7 +162,7 @@ fn root(error: &DataFusionError) -> Problem {
     }
 }
 
-pub(super) fn stale(stale: Stale) -> Problem {
+pub(crate) fn stale(stale: Stale) -> Problem {
     let problem = Problem::new(Kind::Unavailable, "replica_stale", stale.to_string());
     limited(problem, "max_staleness_ms", stale.max_ms)
         .with("age_ms", stale.age_ms)
@@ -170,7 +170,7 @@ pub(super) fn stale(stale: Stale) -> Problem {
         .hint("ask another replica, or accept what is here with allow_stale=true")
 }
 
-pub(super) fn not_begun() -> Problem {
+pub(crate) fn not_begun() -> Problem {
     Problem::new(Kind::Unavailable, "replica_starting", NotBegun.to_string())
         .retry_after(1)
         .hint("retry, or pass min to wait; GET /readyz says what is missing")

@@ -32,7 +32,7 @@ pub(super) fn tag(snapshot: &VaultSnapshot, statement: &str, request: &QueryRequ
 }
 
 /// Whether an `If-None-Match` header names `tag`.
-pub(super) fn matches(stated: &str, tag: &str) -> bool {
+pub(crate) fn matches(stated: &str, tag: &str) -> bool {
     let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     stated.split(',').any(|one| one.trim() == "*" || opaque(one) == opaque(tag))
 }

@@ -25,7 +25,7 @@ use super::format::Format;
 use super::params::{Stated, from_body, unknown_key};
 use super::run::{Head, Node, snapshot_id, start};
 
-const ROUTES: &str = "GET and POST /v1/sql, GET /v1/queries, GET and DELETE /v1/queries/{id}, \
+const ROUTES: &str = "GET and POST /v1/sql, GET /v1/events, /v1/events/{event_id}, GET /v1/queries, GET and DELETE /v1/queries/{id}, \
     POST /v1/proofs, GET /v1/proofs/{shard}/{seq}, /v1/proofs/consistency, /v1/proofs/range, \
     GET /log/{shard}/checkpoint, /log/{shard}/tile/…, GET /v1/status, /livez, /readyz, /metrics, /openapi.json";
 /// A body: the statement, its parameters, and what JSON adds to them.
@@ -44,6 +44,7 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .route("/v1/queries", only(WATCH, get(list_queries)))
         .route("/v1/queries/{id}", only(WATCH, get(show_query).delete(cancel_query)))
         .route("/v1/status", only(&[Role::Admin], get(status)))
+        .merge(crate::pages::routes())
         .merge(super::proofs::routes())
         .merge(super::logs::routes())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -117,7 +118,21 @@ fn respond(head: &Head, format: Format, body: AnswerBody) -> Response {
         true => StatusCode::NOT_MODIFIED.into_response(),
         false => Body::new(body).into_response(),
     };
-    let headers = response.headers_mut();
+    head_of(head, response.headers_mut());
+    if !head.not_modified {
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
+        let trailers = format!("{COMPLETE}, {ROWS}");
+        headers.insert(
+            header::TRAILER,
+            HeaderValue::from_str(&trailers).unwrap_or_else(|_| HeaderValue::from_static("")),
+        );
+    }
+    response
+}
+
+/// What is told of an answer before its body.
+pub(crate) fn head_of(head: &Head, headers: &mut HeaderMap) {
     let mut set = |name: &'static str, value: String| {
         if let Ok(value) = HeaderValue::from_str(&value) {
             headers.insert(HeaderName::from_static(name), value);
@@ -142,15 +157,6 @@ fn respond(head: &Head, format: Format, body: AnswerBody) -> Response {
     // Never from a cache without asking: what is newest changes, and rights do too.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     headers.insert(header::VARY, HeaderValue::from_static("accept, authorization, sealcast-min"));
-    if !head.not_modified {
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
-        let trailers = format!("{COMPLETE}, {ROWS}");
-        headers.insert(
-            header::TRAILER,
-            HeaderValue::from_str(&trailers).unwrap_or_else(|_| HeaderValue::from_static("")),
-        );
-    }
-    response
 }
 
 /// Gzip for those who accept it, except what is compressed in itself. A broken body stays one.

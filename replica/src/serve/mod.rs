@@ -23,7 +23,11 @@ mod proofs;
 mod run;
 mod work;
 
+pub(crate) use error::{concealed, not_begun, problem, stale};
+pub(crate) use etag::matches as etag_matches;
 pub(crate) use gate::Gate;
-pub(crate) use http::router;
+pub(crate) use http::{head_of, router};
 pub use openapi::openapi;
-pub(crate) use run::Node;
+pub(crate) use params::token;
+pub(crate) use pin::pin;
+pub(crate) use run::{Head, Node};

@@ -15,6 +15,7 @@ pub fn openapi() -> Document {
     let about = "Answers SQL over events that it has verified, and proves them to others.";
     let document = Document::new("Sealcast replica", about)
         .schema("QueryRequest", request())
+        .schema("PagedEvent", crate::pages::event_schema())
         .route("post", "/v1/sql", refusals(post_sql()))
         .route("get", "/v1/sql", refusals(get_sql()))
         .route("get", "/v1/queries", list())
@@ -23,6 +24,7 @@ pub fn openapi() -> Document {
         .route("get", "/v1/status", status());
     super::openapi_proofs::proofs()
         .into_iter()
+        .chain(crate::pages::openapi())
         .fold(document, |document, (method, path, route)| document.route(method, path, route))
 }
 

@@ -174,7 +174,7 @@ impl Stated {
 }
 
 /// Reads `min`.
-pub(super) fn token(text: &str) -> Result<Token, Problem> {
+pub(crate) fn token(text: &str) -> Result<Token, Problem> {
     Token::parse(text).map_err(|corruption| {
         invalid("token_invalid", format!("min is not a token: {}", corruption.found))
             .hint("pass the token that a flush or an append answered")

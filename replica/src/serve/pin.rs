@@ -13,7 +13,7 @@ use sealcast_vault::VaultSnapshot;
 use super::run::Node;
 
 /// The snapshot of a query: the newest one that holds what `min` asks for, within `wait_ms`.
-pub(super) async fn pin(
+pub(crate) async fn pin(
     node: &Node,
     (min, wait_ms): (Option<&Token>, Option<u64>),
     grant: &Grant,

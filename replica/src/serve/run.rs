@@ -23,6 +23,7 @@ use super::pin::pin;
 use super::work::work;
 use crate::config::Config;
 use crate::metrics;
+use crate::pages::CursorKey;
 use crate::queries::{Queries, QueryInfo, QueryState, RunningQuery};
 use crate::sql::{Engine, Missing, QueryError, Stale, SystemSource};
 
@@ -41,6 +42,7 @@ pub(crate) struct Node {
     pub(crate) queries: Arc<Queries>,
     pub(crate) health: Health,
     pub(crate) gate: Gate,
+    pub(crate) cursor_key: CursorKey,
     pub(crate) tasks: TaskTracker,
     /// Milliseconds since the store was last heard, by its quietest stream.
     pub(crate) quiet_ms: AtomicU64,
@@ -57,7 +59,7 @@ impl Node {
     }
 
     /// Whether that is longer than this node answers for.
-    pub(super) fn stale(&self) -> Option<Stale> {
+    pub(crate) fn stale(&self) -> Option<Stale> {
         let (age_ms, max_ms) =
             (self.quiet_ms.load(Ordering::Relaxed), self.config.max_staleness_ms);
         (age_ms > max_ms).then_some(Stale { age_ms, max_ms })

@@ -39,6 +39,7 @@ mod utc;
 
 pub use bind::Params;
 pub use error::{Bound, NotBegun, OverBound, Position, QueryError, SegmentUnavailable, Stale};
+pub(crate) use read::unavailable;
 pub use session::{
     Engine, EngineError, Limits, Missing, Planned, Prepared, QueryLimits, QueryScope,
 };

@@ -401,7 +401,7 @@ impl Reader {
 }
 
 /// The error of a strict query.
-pub(super) fn unavailable(
+pub(crate) fn unavailable(
     entry: &SegmentEntry,
     source: sealcast_vault::OpenError,
 ) -> SegmentUnavailable {

@@ -177,12 +177,12 @@ impl QueryScope {
     }
 
     /// From now on the query reads pages of `entry`'s file.
-    pub(super) fn note_opened(&self, entry: &Arc<SegmentEntry>, watch: &MapWatch) {
+    pub(crate) fn note_opened(&self, entry: &Arc<SegmentEntry>, watch: &MapWatch) {
         self.opened.lock().push((Arc::clone(entry), watch.clone()));
     }
 
     /// An error if a page that this query may have read was lost meanwhile.
-    pub(super) fn check_opened(&self) -> std::result::Result<(), SegmentUnavailable> {
+    pub(crate) fn check_opened(&self) -> std::result::Result<(), SegmentUnavailable> {
         let opened = self.opened.lock();
         let lost = opened.iter().find(|(_, watch)| watch.fault().is_some());
         let Some((entry, watch)) = lost else { return Ok(()) };
@@ -195,7 +195,7 @@ impl QueryScope {
     }
 
     /// Notes that `bytes` are about to be read.
-    pub(super) fn charge_scan(&self, bytes: u64) -> std::result::Result<(), OverBound> {
+    pub(crate) fn charge_scan(&self, bytes: u64) -> std::result::Result<(), OverBound> {
         let read = self.scanned_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         match self.limits.scan_bytes {
             Some(max) if read > max => Err(OverBound { bound: Bound::ScannedBytes, max }),
@@ -211,7 +211,7 @@ impl QueryScope {
         missing
     }
 
-    pub(super) fn note_missing(&self, mut missing: Missing) {
+    pub(crate) fn note_missing(&self, mut missing: Missing) {
         if self.grant.is_limited() {
             missing = Missing::untold();
         }

@@ -7,6 +7,7 @@ mod hostile;
 mod kit;
 mod lifecycle;
 mod limits;
+mod pages;
 mod plans;
 mod proofs;
 mod pruning;

@@ -5,6 +5,7 @@
 //! included, must be the answer of the first.
 
 mod bucket;
+mod pages;
 mod proofs;
 mod sql;
 mod surface;

@@ -16,13 +16,16 @@ const PARALLEL: u64 = 32;
 /// A server that is quiet for so long waits for the rest of a request that has none.
 const QUIET: Duration = Duration::from_millis(100);
 
-const GOOD: [&str; 12] = [
+const GOOD: [&str; 15] = [
     "POST /v1/sql HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 62\r\n\r\n{\"sql\":\"select tenant, count(*) from events group by 1\",\"a\":1}",
     "POST /v1/sql HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 67\r\n\r\n{\"sql\":\"select _seq from events where tenant=$1\",\"params\":[\"acme\"]}",
     "POST /v1/sql HTTP/1.1\r\nhost: x\r\ncontent-type: text/plain\r\naccept: text/csv\r\ncontent-length: 45\r\n\r\nselect event_id, attributes->>'n' from events",
     "POST /v1/sql?format=arrow HTTP/1.1\r\nhost: x\r\ncontent-type: application/sql\r\ntransfer-encoding: chunked\r\n\r\n15\r\nselect * from events \r\n8\r\nlimit 12\r\n0\r\n\r\n",
     "GET /v1/sql?q=select%201%20as%20x&format=parquet&max_rows=5&timeout_ms=100 HTTP/1.1\r\nhost: x\r\naccept-encoding: gzip\r\n\r\n",
     "GET /v1/sql?q=select%20time%20from%20events&min=v1.oQAYKg&wait_ms=1&allow_partial=true HTTP/1.1\r\nhost: x\r\nif-none-match: W/\"00\"\r\n\r\n",
+    "GET /v1/events?tenant=acme&from=2023-11-14T22:13:20Z&to=1800000000000000&limit=7&order=asc HTTP/1.1\r\nhost: x\r\n\r\n",
+    "GET /v1/events?actor=a&action=b&target=c&outcome=denied&q=x&min=v1.oQAYKg&wait_ms=1&cursor=c1.AAAA HTTP/1.1\r\nhost: x\r\nif-none-match: *\r\n\r\n",
+    "GET /v1/events/01890000-0000-7000-0000-000000000001?allow_partial=true&timeout_ms=9 HTTP/1.1\r\nhost: x\r\n\r\n",
     "GET /v1/queries HTTP/1.1\r\nhost: x\r\n\r\n",
     "GET /v1/queries/00000000-0000-0000-0000-000000000001 HTTP/1.1\r\nhost: x\r\n\r\n",
     "DELETE /v1/queries/00000000-0000-0000-0000-000000000001 HTTP/1.1\r\nhost: x\r\n\r\n",

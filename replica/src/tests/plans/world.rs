@@ -34,7 +34,7 @@ impl Dice {
         (mixed ^ (mixed >> 31)) % bound.max(1)
     }
 
-    pub(super) fn chance(&mut self, percent: u64) -> bool {
+    pub(in crate::tests) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
