@@ -21,7 +21,7 @@ async fn walk(cluster: &Cluster, query: &[(&str, &str)], between: impl AsyncFn()
         if events.is_empty() {
             between().await;
         }
-        events.extend(page["events"].as_array_mut().unwrap().drain(..));
+        events.append(page["events"].as_array_mut().unwrap());
         match page["next_cursor"].take() {
             Value::String(next) => cursor = Some(next),
             _ => return events,

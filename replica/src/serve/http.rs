@@ -27,7 +27,7 @@ use super::run::{Head, Node, snapshot_id, start};
 
 const ROUTES: &str = "GET and POST /v1/sql, /api/v3/query_sql, GET /v1/events, /v1/events/{event_id}, GET /v1/queries, GET and DELETE /v1/queries/{id}, \
     POST /v1/proofs, GET /v1/proofs/{shard}/{seq}, /v1/proofs/consistency, /v1/proofs/range, \
-    GET /log/{shard}/checkpoint, /log/{shard}/tile/…, GET /v1/status, /livez, /readyz, /metrics, /openapi.json";
+    GET /log/{shard}/checkpoint, /log/{shard}/tile/…, GET /v1/status, /livez, /readyz, /metrics, /openapi.json, /docs";
 /// A body: the statement, its parameters, and what JSON adds to them.
 const BODY_BYTES_MAX: usize = 4 * SQL_BYTES_MAX;
 /// Missing ranges that are listed in a header.
