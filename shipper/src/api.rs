@@ -27,7 +27,7 @@ use crate::status::{Board, Shipped, Status};
 use crate::writer::WriterClient;
 
 const ROUTES: &str = "GET /v1/status, GET /v1/streams/{stream}/events, POST /v1/ship, \
-                      GET /livez, GET /readyz, GET /metrics, GET /openapi.json";
+                      GET /livez, GET /readyz, GET /metrics, GET /openapi.json, /docs";
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// After so long a listener shows its token again: it may have been revoked.
 const FEED_LIFETIME: Duration = Duration::from_secs(3_600);

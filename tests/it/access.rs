@@ -103,10 +103,10 @@ fn operations(document: &str) -> Vec<(Method, String, bool)> {
 }
 
 /// Which tokens without limits a route is for.
-fn meant_for(path: &str) -> &'static [&'static str] {
+fn meant_for(method: &Method, path: &str) -> &'static [&'static str] {
     match path {
-        "/v1/events" => &["ingest"],
-        "/v1/sql" => &["query"],
+        "/v1/events" if *method == Method::POST => &["ingest"],
+        "/v1/events" | "/v1/events/{event_id}" | "/v1/sql" | "/api/v3/query_sql" => &["query"],
         "/v1/queries" | "/v1/queries/{id}" => &["query", "admin"],
         path if path.starts_with("/v1/proofs") || path.starts_with("/log/") => &["query"],
         "/v1/streams/{stream}/events" | "/openapi.json" => &ROLES,
@@ -119,6 +119,7 @@ pub(super) fn body_of(path: &str) -> &'static str {
     match path {
         "/v1/events" => r#"{"tenant":"t","action":"a"}"#,
         "/v1/sql" => r#"{"sql":"select 1"}"#,
+        "/api/v3/query_sql" => r#"{"q":"select 1"}"#,
         "/v1/proofs" => r#"{"rows":[]}"#,
         _ => "",
     }
@@ -197,7 +198,7 @@ async fn every_route_refuses_every_wrong_token() {
                 assert_eq!((status, &problem["code"]), (401, &json!(code)), "{place}");
             }
             for (name, token) in shown.single.iter().filter(|_| locked) {
-                let may = meant_for(&path).contains(name);
+                let may = meant_for(&method, &path).contains(name);
                 // Who may is asked about below, where it does something.
                 if may && method != Method::GET {
                     continue;

@@ -96,6 +96,26 @@ async fn running_roles_serve_it_and_take_exactly_its_methods() {
     }
 }
 
+/// The page is whole in itself: it loads nothing from elsewhere, and its policy allows just what it has.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_needs_nobody_else() {
+    let cluster = Cluster::start(Roles::Dev).await;
+    for role in 0..ROLES.len() {
+        let answer = reqwest::get(format!("{}/docs", cluster.url(role))).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert!(answer.headers()["content-type"].to_str().unwrap().starts_with("text/html"));
+        let policy = answer.headers()["content-security-policy"].to_str().unwrap().to_owned();
+        assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
+        assert_eq!(policy.matches("'sha256-").count(), 2, "{policy}");
+        assert!(!policy.contains("47DEQpj8HBSa"), "a hash of nothing: {policy}");
+        let page = answer.text().await.unwrap();
+        assert!(page.contains("openapi.json") && page.len() < 16_384, "{}", page.len());
+        for elsewhere in ["http:", "https:", "//cdn", "src=", "@import", "innerHTML", "style="] {
+            assert!(!page.contains(elsewhere), "{elsewhere}");
+        }
+    }
+}
+
 /// Codes in the tables of `docs/http.md`, and in its first paragraph.
 fn documented_codes() -> BTreeSet<String> {
     let text = std::fs::read_to_string(root().join("docs/http.md")).unwrap();

@@ -5,6 +5,8 @@ pub mod access;
 #[cfg(feature = "serve")]
 mod config;
 #[cfg(feature = "serve")]
+mod docs;
+#[cfg(feature = "serve")]
 mod metrics;
 #[cfg(feature = "serve")]
 pub mod openapi;

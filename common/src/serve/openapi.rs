@@ -33,6 +33,7 @@ impl Document {
             .route("get", "/readyz", readyz())
             .route("get", "/metrics", metrics())
             .route("get", "/openapi.json", itself())
+            .route("get", super::docs::PATH, page())
     }
 
     /// Adds an operation; `method` in lower case.
@@ -87,10 +88,11 @@ impl Document {
         })
     }
 
-    /// `GET /openapi.json`.
+    /// `GET /openapi.json`, and `GET /docs`, the page that shows it.
     pub fn routes<S: Clone + Send + Sync + 'static>(&self) -> Router<S> {
         let document = self.to_json();
-        Router::new().route("/openapi.json", get(async move || Json(document)))
+        let described = Router::new().route("/openapi.json", get(async move || Json(document)));
+        described.merge(super::docs::routes())
     }
 }
 
@@ -315,6 +317,16 @@ fn metrics() -> Route {
         200,
         "Prometheus text format 0.0.4.",
         &[("text/plain", text, example)],
+    )
+}
+
+fn page() -> Route {
+    let text = json!({ "type": "string" });
+    let about = "Shows this description and sends requests, with the token that is typed in.";
+    Route::new("page", "This description as a page", about).open().answer(
+        200,
+        "HTML.",
+        &[("text/html; charset=utf-8", text, Value::Null)],
     )
 }
 

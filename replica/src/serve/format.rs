@@ -6,6 +6,8 @@ use arrow::datatypes::Schema;
 use arrow::error::ArrowError;
 use arrow::ipc::writer::StreamWriter;
 use arrow::record_batch::RecordBatch;
+use arrow::util::display::FormatOptions;
+use arrow::util::pretty::pretty_format_batches_with_options;
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
@@ -34,12 +36,17 @@ pub(crate) enum Format {
     Arrow,
     /// Parquet file.
     Parquet,
+    /// Tables for people.
+    Pretty,
+    /// A list of objects, which is JSON to other servers. It has no name of its own.
+    Objects,
 }
 
 impl Format {
-    pub(crate) const ALL: [Format; 5] =
-        [Format::Json, Format::Ndjson, Format::Csv, Format::Arrow, Format::Parquet];
-    pub(crate) const NAMES: [&'static str; 5] = ["json", "ndjson", "csv", "arrow", "parquet"];
+    pub(crate) const ALL: [Format; 6] =
+        [Format::Json, Format::Ndjson, Format::Csv, Format::Arrow, Format::Parquet, Format::Pretty];
+    pub(crate) const NAMES: [&'static str; 6] =
+        ["json", "ndjson", "csv", "arrow", "parquet", "pretty"];
 
     /// As in `format=`.
     pub(crate) fn by_name(name: &str) -> Option<Format> {
@@ -56,6 +63,7 @@ impl Format {
                 Some(Format::Ndjson)
             }
             "text/csv" | "text/*" => Some(Format::Csv),
+            "text/plain" => Some(Format::Pretty),
             "application/vnd.apache.arrow.stream" => Some(Format::Arrow),
             "application/vnd.apache.parquet" | "application/x-parquet" => Some(Format::Parquet),
             _ => None,
@@ -64,23 +72,24 @@ impl Format {
 
     pub(crate) fn media_type(self) -> &'static str {
         match self {
-            Format::Json => "application/json",
+            Format::Json | Format::Objects => "application/json",
             Format::Ndjson => "application/x-ndjson",
             Format::Csv => "text/csv; charset=utf-8",
             Format::Arrow => "application/vnd.apache.arrow.stream",
             Format::Parquet => "application/vnd.apache.parquet",
+            Format::Pretty => "text/plain; charset=utf-8",
         }
     }
 
     /// Whether a reader sees by the bytes alone that some are missing at the end.
     pub(crate) fn ends_itself(self) -> bool {
-        matches!(self, Format::Json | Format::Arrow | Format::Parquet)
+        !matches!(self, Format::Ndjson | Format::Csv | Format::Pretty)
     }
 
     fn flat(self) -> Flat {
         match self {
-            Format::Json | Format::Ndjson => Flat::Json,
-            Format::Csv => Flat::Text,
+            Format::Json | Format::Objects | Format::Ndjson => Flat::Json,
+            Format::Csv | Format::Pretty => Flat::Text,
             Format::Arrow | Format::Parquet => Flat::Typed,
         }
     }
@@ -122,8 +131,10 @@ pub(crate) struct Envelope {
 
 enum Form {
     Json,
+    Objects,
     Ndjson,
     Csv,
+    Pretty,
     Arrow(Box<StreamWriter<Vec<u8>>>),
     Parquet(Box<ArrowWriter<Vec<u8>>>),
 }
@@ -150,6 +161,8 @@ impl Output {
         let plain = Plain::new(schema, format.flat());
         let form = match format {
             Format::Json => Form::Json,
+            Format::Objects => Form::Objects,
+            Format::Pretty => Form::Pretty,
             Format::Ndjson => Form::Ndjson,
             Format::Csv => Form::Csv,
             Format::Arrow => {
@@ -176,13 +189,10 @@ impl Output {
         let first = self.rows == 0;
         self.rows += batch.num_rows() as u64;
         match &mut self.form {
-            Form::Json => {
-                if batch.num_rows() > 0 {
-                    out.extend_from_slice(if first { b"\n" } else { b",\n" });
-                    write_rows(&batch, RowShape::Array, b",\n", &mut out)?;
-                    out.truncate(out.len() - 2);
-                }
-            }
+            Form::Json => list(&batch, RowShape::Array, first, &mut out)?,
+            Form::Objects => list(&batch, RowShape::Object, first, &mut out)?,
+            Form::Pretty if batch.num_rows() > 0 => pretty(&batch, &mut out)?,
+            Form::Pretty => {}
             Form::Ndjson => write_rows(&batch, RowShape::Object, b"\n", &mut out)?,
             Form::Csv => csv(&batch, false, &mut out)?,
             Form::Arrow(writer) => {
@@ -201,6 +211,9 @@ impl Output {
     /// What makes the document complete.
     pub(crate) fn end(mut self) -> Result<Bytes, ArrowError> {
         let mut out = self.begin()?;
+        if matches!(self.form, Form::Pretty) && self.rows == 0 {
+            pretty(&RecordBatch::new_empty(std::sync::Arc::clone(&self.plain.schema)), &mut out)?;
+        }
         let (rows, missing) = (self.rows, &self.envelope.missing);
         let complete = missing.is_empty();
         match self.form {
@@ -216,11 +229,12 @@ impl Output {
                 let said = json!({ "row_count": rows, "missing": missing, "complete": complete });
                 out.extend_from_slice(format!("{}\n", json!({ END_KEY: said })).as_bytes());
             }
-            Form::Csv if self.envelope.end_marker => {
+            Form::Objects => out.extend_from_slice(b"\n]\n"),
+            Form::Csv | Form::Pretty if self.envelope.end_marker => {
                 let end = format!("# {END_KEY} row_count={rows} complete={complete}\n");
                 out.extend_from_slice(end.as_bytes());
             }
-            Form::Ndjson | Form::Csv => {}
+            Form::Ndjson | Form::Csv | Form::Pretty => {}
             Form::Arrow(mut writer) => {
                 writer.finish()?;
                 out.append(writer.get_mut());
@@ -255,10 +269,38 @@ impl Output {
                 let empty = RecordBatch::new_empty(std::sync::Arc::clone(&self.plain.schema));
                 csv(&empty, true, &mut out)?;
             }
-            Form::Ndjson | Form::Arrow(_) | Form::Parquet(_) => {}
+            Form::Objects => out.push(b'['),
+            Form::Ndjson | Form::Pretty | Form::Arrow(_) | Form::Parquet(_) => {}
         }
         Ok(out)
     }
+}
+
+/// Rows of a JSON list, with commas before and between them.
+fn list(
+    batch: &RecordBatch,
+    shape: RowShape,
+    first: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), ArrowError> {
+    if batch.num_rows() == 0 {
+        return Ok(());
+    }
+    out.extend_from_slice(if first { b"\n" } else { b",\n" });
+    write_rows(batch, shape, b",\n", out)?;
+    out.truncate(out.len() - 2);
+    Ok(())
+}
+
+/// A table of its own for each batch: none is held back to measure the others.
+fn pretty(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+    let options = FormatOptions::default()
+        .with_timestamp_tz_format(Some("%Y-%m-%dT%H:%M:%S%.6fZ"))
+        .with_timestamp_format(Some("%Y-%m-%dT%H:%M:%S%.6f"));
+    let table = pretty_format_batches_with_options(std::slice::from_ref(batch), &options)?;
+    out.extend_from_slice(table.to_string().as_bytes());
+    out.push(b'\n');
+    Ok(())
 }
 
 fn csv(batch: &RecordBatch, header: bool, out: &mut Vec<u8>) -> Result<(), ArrowError> {

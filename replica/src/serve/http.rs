@@ -22,12 +22,12 @@ use uuid::Uuid;
 
 use super::body::{AnswerBody, COMPLETE, ROWS};
 use super::format::Format;
-use super::params::{Stated, from_body, unknown_key};
+use super::params::{QueryRequest, Stated, from_body, unknown_key};
 use super::run::{Head, Node, snapshot_id, start};
 
-const ROUTES: &str = "GET and POST /v1/sql, GET /v1/events, /v1/events/{event_id}, GET /v1/queries, GET and DELETE /v1/queries/{id}, \
+const ROUTES: &str = "GET and POST /v1/sql, /api/v3/query_sql, GET /v1/events, /v1/events/{event_id}, GET /v1/queries, GET and DELETE /v1/queries/{id}, \
     POST /v1/proofs, GET /v1/proofs/{shard}/{seq}, /v1/proofs/consistency, /v1/proofs/range, \
-    GET /log/{shard}/checkpoint, /log/{shard}/tile/…, GET /v1/status, /livez, /readyz, /metrics, /openapi.json";
+    GET /log/{shard}/checkpoint, /log/{shard}/tile/…, GET /v1/status, /livez, /readyz, /metrics, /openapi.json, /docs";
 /// A body: the statement, its parameters, and what JSON adds to them.
 const BODY_BYTES_MAX: usize = 4 * SQL_BYTES_MAX;
 /// Missing ranges that are listed in a header.
@@ -44,6 +44,7 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .route("/v1/queries", only(WATCH, get(list_queries)))
         .route("/v1/queries/{id}", only(WATCH, get(show_query).delete(cancel_query)))
         .route("/v1/status", only(&[Role::Admin], get(status)))
+        .merge(super::influx::routes())
         .merge(crate::pages::routes())
         .merge(super::proofs::routes())
         .merge(super::logs::routes())
@@ -100,7 +101,15 @@ async fn answer(
     (version, headers): (Version, &HeaderMap),
     Caller(grant): Caller,
 ) -> Result<Response, Problem> {
-    let request = said.validate(headers, grant)?;
+    give(node, said.validate(headers, grant)?, version).await
+}
+
+/// Answers `request` over HTTP of this version.
+pub(super) async fn give(
+    node: &Arc<Node>,
+    request: QueryRequest,
+    version: Version,
+) -> Result<Response, Problem> {
     let format = request.format;
     // There a body ends where the connection does, and so would one that breaks.
     if version < Version::HTTP_11 && !(format.ends_itself() || request.end_marker) {

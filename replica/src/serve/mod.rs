@@ -2,7 +2,7 @@
 //!
 //! Reading order: `http` (routes), `params` (what a request may say), `run` (one query's tasks: `pin`,
 //! `gate`, `work`), `format` (batches → bytes, with `json` and `plain`), `body` (bytes → a stream
-//! that cannot lie), `etag`, `error` (every refusal, in one map). `ask` with `proofs` (rows, growth,
+//! that cannot lie), `etag`, `error` (every refusal, in one map). `influx`: the same for clients of InfluxDB 3. `ask` with `proofs` (rows, growth,
 //! ranges) and `logs` (the URLs of C2SP): what shards' logs prove.
 
 mod ask;
@@ -12,6 +12,7 @@ mod etag;
 mod format;
 mod gate;
 mod http;
+mod influx;
 mod json;
 mod logs;
 mod openapi;

@@ -25,6 +25,7 @@ pub fn openapi() -> Document {
     super::openapi_proofs::proofs()
         .into_iter()
         .chain(crate::pages::openapi())
+        .chain(super::influx::described())
         .fold(document, |document, (method, path, route)| document.route(method, path, route))
 }
 
@@ -127,7 +128,10 @@ fn answers(route: Route) -> Route {
             Format::Json => (format.media_type(), rows.clone(), example.clone()),
             Format::Ndjson => (format.media_type(), text.clone(), "{\"count\":42}\n".into()),
             Format::Csv => (format.media_type(), text.clone(), "count\n42\n".into()),
-            Format::Arrow | Format::Parquet => (format.media_type(), json!({}), Value::Null),
+            Format::Pretty => (format.media_type(), text.clone(), Value::Null),
+            Format::Arrow | Format::Parquet | Format::Objects => {
+                (format.media_type(), json!({}), Value::Null)
+            }
         })
         .collect();
     let about = "The rows. A body that ends without its end mark is no answer.";
@@ -157,7 +161,7 @@ fn answers(route: Route) -> Route {
         .header(200, "sealcast-missing-count", "How many ranges are missing.")
 }
 
-fn refusals(route: Route) -> Route {
+pub(super) fn refusals(route: Route) -> Route {
     route
         .problems(400, &["syntax_error", "statement_not_allowed", "plan_error", "unknown_column"])
         .problems(400, &["not_supported", "request_invalid", "body_invalid", "format_unknown"])

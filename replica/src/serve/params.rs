@@ -111,6 +111,11 @@ pub(crate) fn unknown_key(what: &str, message: &str) -> Problem {
 }
 
 impl Stated {
+    /// A statement alone, in a named form if one is named.
+    pub(super) fn of(sql: String, params: Option<Params>, format: Option<String>) -> Self {
+        Stated { sql: Some(sql), params, format, ..Stated::default() }
+    }
+
     /// What `self` does not say, `other` says.
     pub(crate) fn or(self, other: Stated) -> Stated {
         Stated {

@@ -4,6 +4,7 @@ mod answers;
 mod caching;
 mod escapes;
 mod hostile;
+mod influx;
 mod kit;
 mod lifecycle;
 mod limits;

@@ -36,7 +36,7 @@ use crate::router::Router;
 /// The header by which a client says, and an answer tells, under which routing it works.
 const ROUTING_HEADER: &str = "sealcast-routing-version";
 const ROUTES: &str = "POST /v1/events, POST /v1/admin/flush, GET /v1/shards, GET /livez, GET /readyz, \
-                      GET /metrics, GET /openapi.json";
+                      GET /metrics, GET /openapi.json, /docs";
 
 /// What the handlers share.
 #[derive(Debug)]

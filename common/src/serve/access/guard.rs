@@ -107,7 +107,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// What strangers may ask, beside `/livez` and `/readyz`.
+/// What strangers may ask, beside `/livez`, `/readyz` and `/docs`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::serve) struct Strangers {
     /// `/metrics`.
@@ -122,8 +122,8 @@ struct Guard {
     strangers: Strangers,
 }
 
-/// Puts the guard before every route of `router`, unknown ones included. Only `/livez` is for
-/// everybody; `/readyz` tells strangers yes or no; `/metrics` is for the role `admin`, unless it is
+/// Puts the guard before every route of `router`, unknown ones included. Only `/livez` and the
+/// page `/docs` are for everybody; `/readyz` tells strangers yes or no; `/metrics` is for the role `admin`, unless it is
 /// for `strangers` too.
 pub(in crate::serve) fn guard(router: Router, access: Access, strangers: Strangers) -> Router {
     router.layer(from_fn_with_state(Guard { access, strangers }, admit))
@@ -134,7 +134,7 @@ async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> 
     // Whatever a handler logs or answers, it cannot be the secret.
     request.headers_mut().remove(header::AUTHORIZATION);
     let open = match request.uri().path() {
-        "/livez" | "/readyz" => true,
+        "/livez" | "/readyz" | "/docs" => true,
         "/metrics" => guard.strangers.metrics,
         _ => guard.strangers.routes,
     };

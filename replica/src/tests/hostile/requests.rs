@@ -16,7 +16,7 @@ const PARALLEL: u64 = 32;
 /// A server that is quiet for so long waits for the rest of a request that has none.
 const QUIET: Duration = Duration::from_millis(100);
 
-const GOOD: [&str; 15] = [
+const GOOD: [&str; 17] = [
     "POST /v1/sql HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 62\r\n\r\n{\"sql\":\"select tenant, count(*) from events group by 1\",\"a\":1}",
     "POST /v1/sql HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 67\r\n\r\n{\"sql\":\"select _seq from events where tenant=$1\",\"params\":[\"acme\"]}",
     "POST /v1/sql HTTP/1.1\r\nhost: x\r\ncontent-type: text/plain\r\naccept: text/csv\r\ncontent-length: 45\r\n\r\nselect event_id, attributes->>'n' from events",
@@ -26,6 +26,8 @@ const GOOD: [&str; 15] = [
     "GET /v1/events?tenant=acme&from=2023-11-14T22:13:20Z&to=1800000000000000&limit=7&order=asc HTTP/1.1\r\nhost: x\r\n\r\n",
     "GET /v1/events?actor=a&action=b&target=c&outcome=denied&q=x&min=v1.oQAYKg&wait_ms=1&cursor=c1.AAAA HTTP/1.1\r\nhost: x\r\nif-none-match: *\r\n\r\n",
     "GET /v1/events/01890000-0000-7000-0000-000000000001?allow_partial=true&timeout_ms=9 HTTP/1.1\r\nhost: x\r\n\r\n",
+    "GET /api/v3/query_sql?db=x&q=select%20_seq%20from%20events%20where%20tenant%3D%24t&format=pretty&params=%7B%22t%22:%22acme%22%7D HTTP/1.1\r\nhost: x\r\n\r\n",
+    "POST /api/v3/query_sql HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 63\r\n\r\n{\"db\":\"x\",\"q\":\"select $a as a\",\"params\":{\"a\":1},\"format\":\"csv\"}",
     "GET /v1/queries HTTP/1.1\r\nhost: x\r\n\r\n",
     "GET /v1/queries/00000000-0000-0000-0000-000000000001 HTTP/1.1\r\nhost: x\r\n\r\n",
     "DELETE /v1/queries/00000000-0000-0000-0000-000000000001 HTTP/1.1\r\nhost: x\r\n\r\n",
