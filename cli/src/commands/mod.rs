@@ -25,8 +25,8 @@ mod prompt;
 pub(crate) mod prove;
 #[cfg(feature = "roles")]
 pub(crate) mod roles;
-#[cfg(feature = "roles")]
 pub(crate) mod rotate;
+#[cfg(feature = "roles")]
 pub(crate) mod signer;
 pub(crate) mod sql;
 pub(crate) mod store;
