@@ -5,6 +5,8 @@ pub mod access;
 #[cfg(feature = "serve")]
 mod config;
 #[cfg(feature = "serve")]
+pub mod grpc;
+#[cfg(feature = "serve")]
 mod metrics;
 #[cfg(feature = "serve")]
 pub mod openapi;

@@ -2,7 +2,7 @@
 //! never be read as a whole one.
 
 use arrow::csv::WriterBuilder;
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::writer::StreamWriter;
 use arrow::record_batch::RecordBatch;
@@ -12,6 +12,8 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use serde_json::json;
 
+use super::body::Part;
+use super::flight::FlightOutput;
 use super::json::{RowShape, write_rows};
 use super::plain::{Flat, Plain, type_name};
 
@@ -34,6 +36,10 @@ pub(crate) enum Format {
     Arrow,
     /// Parquet file.
     Parquet,
+    /// Messages of Arrow Flight, for that protocol alone.
+    Flight,
+    /// The same with the engine's own types.
+    FlightNative,
 }
 
 impl Format {
@@ -69,19 +75,27 @@ impl Format {
             Format::Csv => "text/csv; charset=utf-8",
             Format::Arrow => "application/vnd.apache.arrow.stream",
             Format::Parquet => "application/vnd.apache.parquet",
+            Format::Flight => "flight",
+            Format::FlightNative => "flight; native",
         }
     }
 
     /// Whether a reader sees by the bytes alone that some are missing at the end.
     pub(crate) fn ends_itself(self) -> bool {
-        matches!(self, Format::Json | Format::Arrow | Format::Parquet)
+        !matches!(self, Format::Ndjson | Format::Csv)
+    }
+
+    /// What columns of the engine are in this form.
+    pub(crate) fn columns(self, schema: &Schema) -> SchemaRef {
+        Plain::new(schema, self.flat()).schema
     }
 
     fn flat(self) -> Flat {
         match self {
             Format::Json | Format::Ndjson => Flat::Json,
             Format::Csv => Flat::Text,
-            Format::Arrow | Format::Parquet => Flat::Typed,
+            Format::Arrow | Format::Parquet | Format::Flight => Flat::Typed,
+            Format::FlightNative => Flat::Native,
         }
     }
 }
@@ -126,6 +140,7 @@ enum Form {
     Csv,
     Arrow(Box<StreamWriter<Vec<u8>>>),
     Parquet(Box<ArrowWriter<Vec<u8>>>),
+    Flight(Box<FlightOutput>),
 }
 
 /// Writes one answer.
@@ -165,12 +180,22 @@ impl Output {
                 let writer = ArrowWriter::try_new(Vec::new(), schema, Some(properties));
                 Form::Parquet(Box::new(writer.map_err(parquet_error)?))
             }
+            Format::Flight | Format::FlightNative => {
+                Form::Flight(Box::new(FlightOutput::new(&plain.schema)))
+            }
         };
         Ok(Output { plain, form, envelope, rows: 0, begun: false })
     }
 
-    /// The bytes of a batch, with what comes before the first one; may be empty.
-    pub(crate) fn batch(&mut self, batch: &RecordBatch) -> Result<Bytes, ArrowError> {
+    /// A batch, with what comes before the first one; may be nothing.
+    pub(crate) fn batch(&mut self, batch: &RecordBatch) -> Result<Vec<Part>, ArrowError> {
+        if let Form::Flight(flight) = &mut self.form {
+            return flight.batch(&self.plain.convert(batch)?);
+        }
+        Ok(vec![Part::Bytes(self.bytes(batch)?)])
+    }
+
+    fn bytes(&mut self, batch: &RecordBatch) -> Result<Bytes, ArrowError> {
         let mut out = self.begin()?;
         let batch = self.plain.convert(batch)?;
         let first = self.rows == 0;
@@ -194,12 +219,13 @@ impl Output {
                 // Row groups that are full have been written; the file's offsets go on counting.
                 out.append(writer.inner_mut());
             }
+            Form::Flight(_) => {}
         }
         Ok(out.into())
     }
 
     /// What makes the document complete.
-    pub(crate) fn end(mut self) -> Result<Bytes, ArrowError> {
+    pub(crate) fn end(mut self) -> Result<Vec<Part>, ArrowError> {
         let mut out = self.begin()?;
         let (rows, missing) = (self.rows, &self.envelope.missing);
         let complete = missing.is_empty();
@@ -221,6 +247,7 @@ impl Output {
                 out.extend_from_slice(end.as_bytes());
             }
             Form::Ndjson | Form::Csv => {}
+            Form::Flight(flight) => return Ok(flight.end()),
             Form::Arrow(mut writer) => {
                 writer.finish()?;
                 out.append(writer.get_mut());
@@ -230,7 +257,7 @@ impl Output {
                 out.extend_from_slice(&rest);
             }
         }
-        Ok(out.into())
+        Ok(vec![Part::Bytes(out.into())])
     }
 
     fn begin(&mut self) -> Result<Vec<u8>, ArrowError> {
@@ -255,7 +282,7 @@ impl Output {
                 let empty = RecordBatch::new_empty(std::sync::Arc::clone(&self.plain.schema));
                 csv(&empty, true, &mut out)?;
             }
-            Form::Ndjson | Form::Arrow(_) | Form::Parquet(_) => {}
+            Form::Ndjson | Form::Arrow(_) | Form::Parquet(_) | Form::Flight(_) => {}
         }
         Ok(out)
     }

@@ -2,13 +2,14 @@
 //!
 //! Reading order: `http` (routes), `params` (what a request may say), `run` (one query's tasks: `pin`,
 //! `gate`, `work`), `format` (batches → bytes, with `json` and `plain`), `body` (bytes → a stream
-//! that cannot lie), `etag`, `error` (every refusal, in one map). `ask` with `proofs` (rows, growth,
+//! that cannot lie), `etag`, `flight` (what its protocol has in common with this), `error` (every refusal, in one map). `ask` with `proofs` (rows, growth,
 //! ranges) and `logs` (the URLs of C2SP): what shards' logs prove.
 
 mod ask;
 mod body;
 mod error;
 mod etag;
+mod flight;
 mod format;
 mod gate;
 mod http;
@@ -23,7 +24,11 @@ mod proofs;
 mod run;
 mod work;
 
+pub(crate) use body::{Part, Parts};
+pub(crate) use flight::{messages, schema_bytes};
+pub(crate) use format::Format;
 pub(crate) use gate::Gate;
 pub(crate) use http::router;
 pub use openapi::openapi;
-pub(crate) use run::Node;
+pub(crate) use params::{Asks, QueryRequest, bounded_wait, token};
+pub(crate) use run::{Head, Node, start};

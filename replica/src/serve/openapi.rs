@@ -125,7 +125,7 @@ fn answers(route: Route) -> Route {
             Format::Json => (format.media_type(), rows.clone(), example.clone()),
             Format::Ndjson => (format.media_type(), text.clone(), "{\"count\":42}\n".into()),
             Format::Csv => (format.media_type(), text.clone(), "count\n42\n".into()),
-            Format::Arrow | Format::Parquet => (format.media_type(), json!({}), Value::Null),
+            _ => (format.media_type(), json!({}), Value::Null),
         })
         .collect();
     let about = "The rows. A body that ends without its end mark is no answer.";
