@@ -153,9 +153,9 @@ pub(crate) struct DevArgs {
     /// Replica's address
     #[arg(long, default_value = "127.0.0.1:7080", value_name = "ADDRESS")]
     pub(crate) replica_http: String,
-    /// Arrow Flight SQL address (accepted; not served in this version)
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) flight: Option<String>,
+    /// Replica's address for Arrow Flight SQL alone, or none: the replica's other address serves it too
+    #[arg(long, default_value = "127.0.0.1:7081", value_name = "ADDRESS")]
+    pub(crate) flight: String,
     /// PostgreSQL protocol address (accepted; not served in this version)
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) pg: Option<String>,

@@ -24,6 +24,15 @@ pub struct Args {
     #[arg(long, env = "SEALCAST_REPLICA_HTTP", value_name = "ADDRESS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<String>,
+    /// Address of a port for Arrow Flight alone, or none [default: none: HTTP's port serves it too]
+    #[arg(long, env = "SEALCAST_REPLICA_FLIGHT", value_name = "ADDRESS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flight: Option<String>,
+    /// File with the secret that seals Flight's tickets, the same at all replicas behind one
+    /// address [default: random, good until this process ends]
+    #[arg(long, env = "SEALCAST_REPLICA_TICKET_KEY_FILE", value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ticket_key_file: Option<PathBuf>,
     /// Name of this replica [default: made once and kept in the folder]
     #[arg(long, env = "SEALCAST_REPLICA_ID", value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,6 +99,10 @@ pub struct Config {
     pub store: String,
     /// Address to listen on.
     pub http: String,
+    /// Address of a port for Arrow Flight alone; `none`: HTTP's port serves it too.
+    pub flight: String,
+    /// File with the secret that seals Flight's tickets; random if absent.
+    pub ticket_key_file: Option<PathBuf>,
     /// Name of this replica; made once and kept in the folder if absent.
     pub id: Option<String>,
     /// Base URLs of shippers, for hints.
@@ -166,6 +179,8 @@ impl Default for Config {
             dir: PathBuf::from("sealcast-data/replica"),
             store: "sealcast-data/store".into(),
             http: "127.0.0.1:7080".into(),
+            flight: "none".into(),
+            ticket_key_file: None,
             id: None,
             shipper: Vec::new(),
             streams: Vec::new(),
@@ -268,8 +283,15 @@ impl Config {
 
     fn trusts_first(&self) -> bool {
         let loopback = ["127.", "[::1]", "localhost"];
-        let is_loopback = loopback.iter().any(|start| self.http.starts_with(start));
+        let is_loopback = std::iter::once(self.http.as_str())
+            .chain(self.flight_address())
+            .all(|address| loopback.iter().any(|start| address.starts_with(start)));
         self.policy.is_none() && self.trust_on_first_use.unwrap_or(is_loopback)
+    }
+
+    /// Where Flight has a port of its own.
+    pub(crate) fn flight_address(&self) -> Option<&str> {
+        Some(self.flight.as_str()).filter(|address| !["", "none"].contains(address))
     }
 
     pub(crate) fn vault(&self) -> VaultConfig {

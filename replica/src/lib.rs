@@ -1,11 +1,13 @@
 //! The replica: follows the object store, keeps what it has verified, answers SQL over it.
 //!
 //! Reading order: [`config`], this file (starting and stopping), `sealcast-vault` (bytes → verified
-//! segments), [`sql`] (segments → rows), `pages` (the same without SQL), `serve` (rows → HTTP), [`queries`]. It never sees a
+//! segments), [`sql`] (segments → rows), `pages` (the same without SQL), `serve` (rows → HTTP), `flight` (rows → Arrow Flight),
+//! [`queries`]. It never sees a
 //! writer's tail, and nothing that the vault has not verified.
 
 pub mod config;
 mod embed;
+mod flight;
 mod metrics;
 mod pages;
 pub mod queries;
@@ -24,6 +26,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 pub use config::{Args, Config, SettingError};
+pub use flight::TicketsError;
 pub use pages::KeyError;
 pub use serve::openapi;
 
@@ -31,13 +34,14 @@ use sealcast_common::bucket::{Store, StoreError};
 use sealcast_common::clock::Clock;
 use sealcast_common::fault::hex;
 pub use sealcast_common::seams::Seams;
-use sealcast_common::serve::{Health, ServeError, serve};
+use sealcast_common::serve::{Bound, Health, ServeError, serve};
 use sealcast_vault::{Vault, VaultError};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::flight::Tickets;
 use crate::pages::CursorKey;
 use crate::queries::Queries;
 use crate::serve::{Gate, Node, router};
@@ -71,6 +75,9 @@ pub enum StartError {
     /// The key of cursors.
     #[error(transparent)]
     CursorKey(#[from] KeyError),
+    /// What Flight's tickets are sealed with.
+    #[error(transparent)]
+    Tickets(#[from] TicketsError),
     /// The threads of queries.
     #[error("query threads cannot be started: {0}")]
     Threads(io::Error),
@@ -107,6 +114,8 @@ pub enum Ended {
 pub struct Handle {
     /// Where it listens.
     pub http: SocketAddr,
+    /// Where it listens for Flight alone; HTTP's port serves it too.
+    pub flight: Option<SocketAddr>,
     /// Why it is not ready.
     pub health: Health,
     /// What it follows and holds.
@@ -208,7 +217,11 @@ pub async fn start_on(
     })?;
     let threads = QueryThreads::start(config.partitions()).map_err(StartError::Threads)?;
     let health = Health::starting();
-    let bound = config.access.bind(&config.http, &seams, &health).await?;
+    let tickets = Tickets::open(config.ticket_key_file.as_deref(), &*seams.random)?;
+    let mut bound = vec![config.access.bind(&config.http, &seams, &health).await?];
+    if let Some(address) = config.flight_address() {
+        bound.push(config.access.bind(address, &seams, &health).await?);
+    }
     let queries = TaskTracker::new();
     let node = Arc::new(Node {
         id,
@@ -223,20 +236,22 @@ pub async fn start_on(
         config,
         vault: vault.clone(),
         engine,
+        tickets,
         health: health.clone(),
     });
-    let http = bound.address;
+    let addresses: Vec<SocketAddr> = bound.iter().map(|bound| bound.address).collect();
+    let (http, flight) = (addresses[0], addresses.get(1).copied());
     let mut tasks = JoinSet::new();
     spawn_all(&mut tasks, &node, bound, (&seams, &stop));
-    tracing::info!(replica = %node.id, %http, store = store.name(), "replica started");
-    Ok(Handle { http, health, vault, node, tasks, queries, threads, stop })
+    tracing::info!(replica = %node.id, %http, ?flight, store = store.name(), "replica started");
+    Ok(Handle { http, flight, health, vault, node, tasks, queries, threads, stop })
 }
 
 /// Server first, vault last: queries end before what they read goes away.
 fn spawn_all(
     tasks: &mut JoinSet<Result<(), RunError>>,
     node: &Arc<Node>,
-    bound: sealcast_common::serve::Bound,
+    bound: Vec<Bound>,
     (seams, stop): (&Seams, &CancellationToken),
 ) {
     let served = CancellationToken::new();
@@ -253,9 +268,11 @@ fn spawn_all(
                 tokio::time::sleep(Duration::from_millis(delay)).await;
                 closing.cancel();
             };
-            let router = router(Arc::clone(&node));
-            let serving = serve(bound, router, closing.clone(), Duration::from_millis(drain));
-            tokio::join!(draining, serving);
+            let routers = [router(Arc::clone(&node)), flight::router(&node)];
+            let serving = bound.into_iter().zip(routers).map(|(bound, router)| {
+                serve(bound, router, closing.clone(), Duration::from_millis(drain))
+            });
+            tokio::join!(draining, futures::future::join_all(serving));
             Ok(())
         }
     });

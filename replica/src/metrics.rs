@@ -24,6 +24,13 @@ pub(crate) fn query_refused(code: &'static str) {
     metrics::counter!("sealcast_replica_query_refusals_total", "code" => code).increment(1);
 }
 
+/// A call of Flight was answered; `code` is `ok` or as in [`query_refused`].
+pub(crate) fn flight_call(call: &'static str, code: &str) {
+    let code = code.to_owned();
+    metrics::counter!("sealcast_replica_flight_calls_total", "call" => call, "code" => code)
+        .increment(1);
+}
+
 /// Proofs were asked for; `outcome` is `given`, `refused`, `unavailable`, `corrupt` or `failed`.
 pub(crate) fn proofs(count: u64, outcome: &'static str) {
     metrics::counter!("sealcast_replica_proofs_total", "outcome" => outcome).increment(count);

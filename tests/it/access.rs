@@ -303,8 +303,10 @@ async fn dev_prints_its_token_once_and_it_works() {
     let data = format!("--dir={}", dir.path().join("data").display());
     let flags = ["writer", "shipper", "replica"].into_iter().zip(&urls);
     let flags: Vec<String> = flags.map(|(role, url)| format!("--{role}-http={url}")).collect();
-    let args: Vec<&str> =
-        ["dev", &data].into_iter().chain(flags.iter().map(String::as_str)).collect();
+    let args: Vec<&str> = ["dev", &data, "--flight=none"]
+        .into_iter()
+        .chain(flags.iter().map(String::as_str))
+        .collect();
     let start = || Process::start(&sealcast("sealcast"), &args, &log, &[]);
     let client = Client { http: reqwest::Client::new() };
     let [writer, _, replica] = urls.each_ref().map(|url| format!("http://{url}"));

@@ -11,6 +11,7 @@ mod deploy;
 mod disk_full;
 mod eviction;
 mod fencing;
+mod flight;
 mod hostile;
 mod kills;
 mod mapping;

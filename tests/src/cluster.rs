@@ -115,6 +115,7 @@ impl Cluster {
                     format!("--writer-http={}", http(WRITER)),
                     format!("--shipper-http={}", http(SHIPPER)),
                     format!("--replica-http={}", http(REPLICA)),
+                    "--flight=none".to_owned(),
                 ],
             ),
             (Roles::Apart, WRITER) => {

@@ -16,7 +16,10 @@ pub(crate) async fn run(args: DevArgs, config: Option<&Path>) -> Result<u8, Fail
         return Err(Failure::new("dev takes flags only, --config is for the roles by themselves")
             .hint("run `sealcast writer`, `shipper` and `replica` apart to use a file"));
     }
-    for address in [&args.writer_http, &args.shipper_http, &args.replica_http] {
+    let flight = Some(&args.flight).filter(|address| *address != "none");
+    for address in
+        [&args.writer_http, &args.shipper_http, &args.replica_http].into_iter().chain(flight)
+    {
         require_loopback(address)?;
     }
     let store = match &args.store {
@@ -27,6 +30,7 @@ pub(crate) async fn run(args: DevArgs, config: Option<&Path>) -> Result<u8, Fail
         writer: args.writer_http.clone(),
         shipper: args.shipper_http.clone(),
         replica: args.replica_http.clone(),
+        flight: args.flight.clone(),
     };
     let (access, fresh) = match args.no_auth {
         true => (AccessConfig::default(), false),
@@ -40,10 +44,9 @@ pub(crate) async fn run(args: DevArgs, config: Option<&Path>) -> Result<u8, Fail
     line(format!("writer   {}", local.writer_url()));
     line(format!("shipper  {}", local.shipper_url()));
     line(format!("replica  {}", local.replica_url()));
-    for (surface, address) in [("--flight", &args.flight), ("--pg", &args.pg)] {
-        if let Some(address) = address {
-            line(format!("note     {surface} {address} is accepted but not served yet"));
-        }
+    line(format!("flight   {}", local.flight_url()));
+    if let Some(address) = &args.pg {
+        line(format!("note     --pg {address} is accepted but not served yet"));
     }
     line("ready; Ctrl-C seals, ships and ends");
     stop_on_signal().cancelled().await;

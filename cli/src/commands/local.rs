@@ -17,6 +17,8 @@ pub(crate) struct Addresses {
     pub(crate) writer: String,
     pub(crate) shipper: String,
     pub(crate) replica: String,
+    /// Of a port for Flight alone, or `none`.
+    pub(crate) flight: String,
 }
 
 /// Running roles. Each has its own stop, so that they end in the order of the data.
@@ -69,6 +71,7 @@ impl Local {
             dir: dir.join("replica"),
             store: store.to_owned(),
             http: addresses.replica,
+            flight: addresses.flight,
             access: access.clone(),
             shipper: vec![format!("http://{}", shipper.http)],
             ..sealcast_replica::Config::default()
@@ -88,6 +91,11 @@ impl Local {
 
     pub(crate) fn replica_url(&self) -> String {
         format!("http://{}", self.replica.http)
+    }
+
+    /// Where Arrow Flight is served: by HTTP's port too.
+    pub(crate) fn flight_url(&self) -> String {
+        format!("grpc://{}", self.replica.flight.unwrap_or(self.replica.http))
     }
 
     /// Stops in the order of the data: the writer seals its tails, the shipper ships them, the

@@ -7,6 +7,8 @@ mod config;
 #[cfg(feature = "serve")]
 mod docs;
 #[cfg(feature = "serve")]
+pub mod grpc;
+#[cfg(feature = "serve")]
 mod metrics;
 #[cfg(feature = "serve")]
 pub mod openapi;

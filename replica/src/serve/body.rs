@@ -4,10 +4,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use arrow_flight::FlightData;
 use axum::body::HttpBody;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 use hyper::body::Frame;
+use prost::Message as _;
+use sealcast_common::serve::Problem;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
@@ -20,11 +23,60 @@ pub(super) const ROWS: HeaderName = HeaderName::from_static("sealcast-rows");
 /// client would get nothing at all, not even the status.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A piece of the body. A body without `End` is a broken one.
+/// A piece of an answer. An answer without `End` is a broken one.
 #[derive(Debug)]
 pub(crate) enum Part {
     Bytes(Bytes),
+    Flight(Box<FlightData>),
     End { rows: u64, complete: bool },
+}
+
+impl Part {
+    /// What it takes on its way.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Part::Bytes(bytes) => bytes.len(),
+            Part::Flight(data) => data.encoded_len(),
+            Part::End { .. } => 0,
+        }
+    }
+}
+
+/// The pieces of one answer, as they come.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    parts: mpsc::Receiver<Part>,
+    /// Ends with the query's task, even where its work does not let go of `parts` yet.
+    watched: Option<oneshot::Receiver<Problem>>,
+    problem: Option<Problem>,
+}
+
+impl Parts {
+    pub(super) fn new(parts: mpsc::Receiver<Part>, watched: oneshot::Receiver<Problem>) -> Self {
+        Parts { parts, watched: Some(watched), problem: None }
+    }
+
+    /// The next one; `None`: there is no more, whether or not the last was the end.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Part>> {
+        if let Poll::Ready(part) = self.parts.poll_recv(cx) {
+            return Poll::Ready(part);
+        }
+        if let Some(watched) = &mut self.watched {
+            self.problem = ready!(Pin::new(watched).poll(cx)).ok();
+            self.watched = None;
+        }
+        // What was sent before the task ended counts.
+        match self.parts.try_recv() {
+            Ok(part) => Poll::Ready(Some(part)),
+            Err(_) => Poll::Ready(None),
+        }
+    }
+
+    /// Why it broke off, for those who can be told so late.
+    pub(crate) fn take_problem(&mut self) -> Option<Problem> {
+        let told = self.watched.take().and_then(|mut watched| watched.try_recv().ok());
+        self.problem.take().or(told)
+    }
 }
 
 /// The query did not end as it should.
@@ -42,30 +94,13 @@ enum Stage {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct AnswerBody {
-    parts: mpsc::Receiver<Part>,
-    /// Ends with the query's task, even where its work does not let go of `parts` yet.
-    watched: Option<oneshot::Receiver<()>>,
+    parts: Parts,
     stage: Stage,
 }
 
 impl AnswerBody {
-    pub(crate) fn new(parts: mpsc::Receiver<Part>, watched: oneshot::Receiver<()>) -> Self {
-        AnswerBody { parts, watched: Some(watched), stage: Stage::Open }
-    }
-
-    fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Part>> {
-        if let Poll::Ready(part) = self.parts.poll_recv(cx) {
-            return Poll::Ready(part);
-        }
-        if let Some(watched) = &mut self.watched {
-            ready!(Pin::new(watched).poll(cx).map(drop));
-            self.watched = None;
-        }
-        // What was sent before the task ended counts.
-        match self.parts.try_recv() {
-            Ok(part) => Poll::Ready(Some(part)),
-            Err(_) => Poll::Ready(None),
-        }
+    pub(crate) fn new(parts: Parts) -> Self {
+        AnswerBody { parts, stage: Stage::Open }
     }
 }
 
@@ -88,7 +123,7 @@ impl HttpBody for AnswerBody {
             }
             Stage::Open => {}
         }
-        match ready!(self.next(cx)) {
+        match ready!(self.parts.poll_next(cx)) {
             Some(Part::Bytes(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
             Some(Part::End { rows, complete }) => {
                 self.stage = Stage::Ended;
@@ -97,7 +132,7 @@ impl HttpBody for AnswerBody {
                     HeaderMap::from_iter([(COMPLETE, complete), (ROWS, HeaderValue::from(rows))]);
                 Poll::Ready(Some(Ok(Frame::trailers(trailers))))
             }
-            None => {
+            Some(Part::Flight(_)) | None => {
                 self.stage = Stage::Breaking(Box::pin(tokio::time::sleep(PAUSE)));
                 self.poll_frame(cx)
             }

@@ -2,7 +2,7 @@
 //! never be read as a whole one.
 
 use arrow::csv::WriterBuilder;
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::writer::StreamWriter;
 use arrow::record_batch::RecordBatch;
@@ -14,6 +14,8 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use serde_json::json;
 
+use super::body::Part;
+use super::flight::FlightOutput;
 use super::json::{RowShape, write_rows};
 use super::plain::{Flat, Plain, type_name};
 
@@ -40,6 +42,10 @@ pub(crate) enum Format {
     Pretty,
     /// A list of objects, which is JSON to other servers. It has no name of its own.
     Objects,
+    /// Messages of Arrow Flight, for that protocol alone.
+    Flight,
+    /// The same with the engine's own types.
+    FlightNative,
 }
 
 impl Format {
@@ -78,6 +84,8 @@ impl Format {
             Format::Arrow => "application/vnd.apache.arrow.stream",
             Format::Parquet => "application/vnd.apache.parquet",
             Format::Pretty => "text/plain; charset=utf-8",
+            Format::Flight => "flight",
+            Format::FlightNative => "flight; native",
         }
     }
 
@@ -86,11 +94,17 @@ impl Format {
         !matches!(self, Format::Ndjson | Format::Csv | Format::Pretty)
     }
 
+    /// What columns of the engine are in this form.
+    pub(crate) fn columns(self, schema: &Schema) -> SchemaRef {
+        Plain::new(schema, self.flat()).schema
+    }
+
     fn flat(self) -> Flat {
         match self {
             Format::Json | Format::Objects | Format::Ndjson => Flat::Json,
             Format::Csv | Format::Pretty => Flat::Text,
-            Format::Arrow | Format::Parquet => Flat::Typed,
+            Format::Arrow | Format::Parquet | Format::Flight => Flat::Typed,
+            Format::FlightNative => Flat::Native,
         }
     }
 }
@@ -137,6 +151,7 @@ enum Form {
     Pretty,
     Arrow(Box<StreamWriter<Vec<u8>>>),
     Parquet(Box<ArrowWriter<Vec<u8>>>),
+    Flight(Box<FlightOutput>),
 }
 
 /// Writes one answer.
@@ -178,12 +193,22 @@ impl Output {
                 let writer = ArrowWriter::try_new(Vec::new(), schema, Some(properties));
                 Form::Parquet(Box::new(writer.map_err(parquet_error)?))
             }
+            Format::Flight | Format::FlightNative => {
+                Form::Flight(Box::new(FlightOutput::new(&plain.schema)))
+            }
         };
         Ok(Output { plain, form, envelope, rows: 0, begun: false })
     }
 
-    /// The bytes of a batch, with what comes before the first one; may be empty.
-    pub(crate) fn batch(&mut self, batch: &RecordBatch) -> Result<Bytes, ArrowError> {
+    /// A batch, with what comes before the first one; may be nothing.
+    pub(crate) fn batch(&mut self, batch: &RecordBatch) -> Result<Vec<Part>, ArrowError> {
+        if let Form::Flight(flight) = &mut self.form {
+            return flight.batch(&self.plain.convert(batch)?);
+        }
+        Ok(vec![Part::Bytes(self.bytes(batch)?)])
+    }
+
+    fn bytes(&mut self, batch: &RecordBatch) -> Result<Bytes, ArrowError> {
         let mut out = self.begin()?;
         let batch = self.plain.convert(batch)?;
         let first = self.rows == 0;
@@ -204,12 +229,13 @@ impl Output {
                 // Row groups that are full have been written; the file's offsets go on counting.
                 out.append(writer.inner_mut());
             }
+            Form::Flight(_) => {}
         }
         Ok(out.into())
     }
 
     /// What makes the document complete.
-    pub(crate) fn end(mut self) -> Result<Bytes, ArrowError> {
+    pub(crate) fn end(mut self) -> Result<Vec<Part>, ArrowError> {
         let mut out = self.begin()?;
         if matches!(self.form, Form::Pretty) && self.rows == 0 {
             pretty(&RecordBatch::new_empty(std::sync::Arc::clone(&self.plain.schema)), &mut out)?;
@@ -235,6 +261,7 @@ impl Output {
                 out.extend_from_slice(end.as_bytes());
             }
             Form::Ndjson | Form::Csv | Form::Pretty => {}
+            Form::Flight(flight) => return Ok(flight.end()),
             Form::Arrow(mut writer) => {
                 writer.finish()?;
                 out.append(writer.get_mut());
@@ -244,7 +271,7 @@ impl Output {
                 out.extend_from_slice(&rest);
             }
         }
-        Ok(out.into())
+        Ok(vec![Part::Bytes(out.into())])
     }
 
     fn begin(&mut self) -> Result<Vec<u8>, ArrowError> {
@@ -270,7 +297,8 @@ impl Output {
                 csv(&empty, true, &mut out)?;
             }
             Form::Objects => out.push(b'['),
-            Form::Ndjson | Form::Pretty | Form::Arrow(_) | Form::Parquet(_) => {}
+            Form::Ndjson | Form::Pretty => {}
+            Form::Arrow(_) | Form::Parquet(_) | Form::Flight(_) => {}
         }
         Ok(out)
     }

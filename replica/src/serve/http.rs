@@ -30,8 +30,6 @@ const ROUTES: &str = "GET and POST /v1/sql, /api/v3/query_sql, GET /v1/events, /
     GET /log/{shard}/checkpoint, /log/{shard}/tile/…, GET /v1/status, /livez, /readyz, /metrics, /openapi.json, /docs";
 /// A body: the statement, its parameters, and what JSON adds to them.
 const BODY_BYTES_MAX: usize = 4 * SQL_BYTES_MAX;
-/// Missing ranges that are listed in a header.
-const MISSING_LISTED_MAX: usize = 64;
 
 /// Who may look at queries: at one's own, or, with the role `admin`, at all.
 const WATCH: &[Role] = &[Role::Query, Role::Admin];
@@ -50,7 +48,8 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .merge(super::logs::routes())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(compression())
-        .with_state(node)
+        .with_state(Arc::clone(&node))
+        .merge(crate::flight::routes(&node))
         .merge(probe_routes(health))
         .merge(super::openapi().routes())
         .fallback(async |method: Method, uri: Uri| {
@@ -118,8 +117,8 @@ pub(super) async fn give(
             .status(StatusCode::HTTP_VERSION_NOT_SUPPORTED)
             .hint("use HTTP/1.1 (nginx: proxy_http_version 1.1), or say end_marker=true"));
     }
-    let (head, body) = start(node, request).await?;
-    Ok(respond(&head, format, body))
+    let (head, parts) = start(node, request).await?;
+    Ok(respond(&head, format, AnswerBody::new(parts)))
 }
 
 fn respond(head: &Head, format: Format, body: AnswerBody) -> Response {
@@ -142,26 +141,11 @@ fn respond(head: &Head, format: Format, body: AnswerBody) -> Response {
 
 /// What is told of an answer before its body.
 pub(crate) fn head_of(head: &Head, headers: &mut HeaderMap) {
-    let mut set = |name: &'static str, value: String| {
+    let etag = head.etag.iter().map(|etag| ("etag", etag.clone()));
+    for (name, value) in head.told().into_iter().chain(etag) {
         if let Ok(value) = HeaderValue::from_str(&value) {
             headers.insert(HeaderName::from_static(name), value);
         }
-    };
-    let complete = head.missing.is_empty();
-    set("sealcast-query-id", head.query_id.clone());
-    set("sealcast-snapshot", snapshot_id(&head.snapshot));
-    set("sealcast-lag-ms", head.lag.to_string());
-    set("sealcast-complete", complete.to_string());
-    if !head.limited {
-        set("sealcast-vector", Token(head.snapshot.vector.clone()).to_text());
-    }
-    if !complete {
-        let listed = head.missing.iter().take(MISSING_LISTED_MAX).map(|m| m.to_text());
-        set("sealcast-missing", listed.collect::<Vec<_>>().join(" "));
-        set("sealcast-missing-count", head.missing.len().to_string());
-    }
-    if let Some(etag) = &head.etag {
-        set("etag", etag.clone());
     }
     // Never from a cache without asking: what is newest changes, and rights do too.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));

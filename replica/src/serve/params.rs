@@ -46,11 +46,22 @@ pub(crate) struct Stated {
     end_marker: Option<bool>,
 }
 
+/// What is wanted of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asks {
+    Rows,
+    /// Its columns, without running it.
+    Columns,
+    /// The same of one whose parameters are given later.
+    Places,
+}
+
 /// A query, validated.
 #[derive(Debug)]
 pub(crate) struct QueryRequest {
     pub(crate) sql: String,
     pub(crate) params: Option<Params>,
+    pub(crate) asks: Asks,
     pub(crate) format: Format,
     pub(crate) timeout_ms: Option<u64>,
     pub(crate) max_rows: Option<u64>,
@@ -151,10 +162,7 @@ impl Stated {
         };
         let min = self.min.as_deref().or_else(|| text_of("sealcast-min"));
         let min = min.map(token).transpose()?;
-        if let Some(wait_ms) = self.wait_ms.filter(|wait_ms| *wait_ms > WAIT_MS_MAX) {
-            let detail = format!("wait_ms is {wait_ms}; expected at most {WAIT_MS_MAX}");
-            return Err(invalid("request_invalid", detail).with("field", "wait_ms"));
-        }
+        let wait_ms = self.wait_ms.map(bounded_wait).transpose()?;
         let query_id = text_of("sealcast-query-id").map(Uuid::try_parse).transpose();
         let query_id = query_id.map_err(|_| {
             invalid("request_invalid", "header sealcast-query-id is not a uuid")
@@ -163,11 +171,12 @@ impl Stated {
         Ok(QueryRequest {
             sql,
             params: self.params,
+            asks: Asks::Rows,
             format,
             timeout_ms: self.timeout_ms,
             max_rows: self.max_rows,
             min,
-            wait_ms: self.wait_ms,
+            wait_ms,
             allow_partial: self.allow_partial.unwrap_or(false),
             allow_stale: self.allow_stale.unwrap_or(false),
             end_marker: self.end_marker.unwrap_or(false),
@@ -176,6 +185,15 @@ impl Stated {
             grant,
         })
     }
+}
+
+/// Checks `wait_ms`.
+pub(crate) fn bounded_wait(wait_ms: u64) -> Result<u64, Problem> {
+    if wait_ms <= WAIT_MS_MAX {
+        return Ok(wait_ms);
+    }
+    let detail = format!("wait_ms is {wait_ms}; expected at most {WAIT_MS_MAX}");
+    Err(invalid("request_invalid", detail).with("field", "wait_ms"))
 }
 
 /// Reads `min`.

@@ -21,6 +21,8 @@ pub(super) enum Flat {
     Json,
     /// Everything nested or binary becomes text: CSV.
     Text,
+    /// As the engine has them: nothing is copied. Only that a column has no nulls is not said.
+    Native,
 }
 
 /// Converts batches of one schema.
@@ -59,6 +61,7 @@ impl Plain {
 
 fn plain_type(from: &DataType, flat: Flat) -> DataType {
     match from {
+        native if flat == Flat::Native => native.clone(),
         DataType::Dictionary(_, values) => plain_type(values, flat),
         DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
         DataType::BinaryView | DataType::LargeBinary if flat != Flat::Text => DataType::Binary,

@@ -10,12 +10,13 @@ use sealcast_common::clock::{Clock, Micros};
 use sealcast_common::fault::{Kind, hex};
 use sealcast_common::serve::access::Grant;
 use sealcast_common::serve::{Health, Problem};
+use sealcast_common::wire::Token;
 use sealcast_vault::{Lag, Vault, VaultSnapshot, VaultStatus};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
-use super::body::{AnswerBody, Part};
+use super::body::{Part, Parts};
 use super::error::{concealed, problem};
 use super::gate::Gate;
 use super::params::QueryRequest;
@@ -25,10 +26,12 @@ use crate::config::Config;
 use crate::metrics;
 use crate::pages::CursorKey;
 use crate::queries::{Queries, QueryInfo, QueryState, RunningQuery};
-use crate::sql::{Engine, Missing, QueryError, Stale, SystemSource};
+use crate::sql::{Engine, Missing, Outline, QueryError, Stale, SystemSource};
 
 /// Chunks that wait for a slow client.
 const CHUNKS_WAITING: usize = 4;
+/// Missing ranges that are listed in a header.
+const MISSING_LISTED_MAX: usize = 64;
 
 /// Everything that a request needs.
 #[derive(Debug)]
@@ -39,6 +42,7 @@ pub(crate) struct Node {
     pub(crate) config: Config,
     pub(crate) vault: Vault,
     pub(crate) engine: Engine,
+    pub(crate) tickets: crate::flight::Tickets,
     pub(crate) queries: Arc<Queries>,
     pub(crate) health: Health,
     pub(crate) gate: Gate,
@@ -94,10 +98,34 @@ pub(crate) struct Head {
     pub(crate) missing: Vec<Missing>,
     /// Of an answer that may be asked for again.
     pub(crate) etag: Option<String>,
+    /// What a statement is, for those who do not want its rows.
+    pub(crate) outline: Option<Outline>,
     /// The client has the answer already: there is no body.
     pub(crate) not_modified: bool,
     /// Sizes of shards count the rows of others: they are not told.
     pub(crate) limited: bool,
+}
+
+impl Head {
+    /// What headers tell of an answer.
+    pub(crate) fn told(&self) -> Vec<(&'static str, String)> {
+        let complete = self.missing.is_empty();
+        let mut told = vec![
+            ("sealcast-query-id", self.query_id.clone()),
+            ("sealcast-snapshot", snapshot_id(&self.snapshot)),
+            ("sealcast-lag-ms", self.lag.to_string()),
+            ("sealcast-complete", complete.to_string()),
+        ];
+        if !self.limited {
+            told.push(("sealcast-vector", Token(self.snapshot.vector.clone()).to_text()));
+        }
+        if !complete {
+            let listed = self.missing.iter().take(MISSING_LISTED_MAX).map(Missing::to_text);
+            told.push(("sealcast-missing", listed.collect::<Vec<_>>().join(" ")));
+            told.push(("sealcast-missing-count", self.missing.len().to_string()));
+        }
+        told
+    }
 }
 
 /// The first 8 bytes of a snapshot's digest.
@@ -133,7 +161,7 @@ impl Job {
 pub(crate) async fn start(
     node: &Arc<Node>,
     request: QueryRequest,
-) -> Result<(Head, AnswerBody), Problem> {
+) -> Result<(Head, Parts), Problem> {
     let query = node.queries.start(request.query_id, &request.sql, &request.grant);
     let query = query.map_err(|taken| {
         Problem::new(Kind::Conflict, "query_id_taken", taken.to_string())
@@ -152,7 +180,7 @@ pub(crate) async fn start(
         Err(problem(&QueryError::Panicked("a defect was hit while planning or running".into())))
     });
     match head {
-        Ok(head) => Ok((head, AnswerBody::new(body, watched))),
+        Ok(head) => Ok((head, Parts::new(body, watched))),
         Err(problem) => {
             metrics::query_refused(problem.code);
             Err(problem.with("query_id", query_id))
@@ -175,9 +203,9 @@ impl<E: Into<QueryError>> From<E> for Failure {
     }
 }
 
-/// Runs a query to its end, whichever comes first. `_watching` goes with it: without a
-/// `Part::End` before that, the body is aborted.
-async fn watch(job: Job, parts: mpsc::Sender<Part>, _watching: oneshot::Sender<()>) {
+/// Runs a query to its end, whichever comes first. `watching` goes with it: without a
+/// `Part::End` before that, the answer is broken off.
+async fn watch(job: Job, parts: mpsc::Sender<Part>, watching: oneshot::Sender<Problem>) {
     let job = Arc::new(job);
     let ended = attend(&job, &parts).await;
     let id = job.query.id();
@@ -203,7 +231,9 @@ async fn watch(job: Job, parts: mpsc::Sender<Part>, _watching: oneshot::Sender<(
     job.query.end(state);
     if let Some(problem) = problem {
         // The client may have left meanwhile, or have got its first rows.
-        job.begin(Err(problem));
+        if !job.begin(Err(problem.clone())) {
+            let _left = watching.send(problem);
+        }
     }
 }
 

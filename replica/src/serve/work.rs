@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use bytes::Bytes;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt as _;
@@ -12,8 +12,9 @@ use tokio::sync::mpsc;
 
 use super::body::Part;
 use super::etag;
-use super::format::{Envelope, Output};
+use super::format::{Envelope, Format, Output};
 use super::gate::Turn;
+use super::params::Asks;
 use super::run::{Failure, Head, Job, Node, snapshot_id};
 use crate::metrics;
 use crate::sql::{
@@ -42,6 +43,9 @@ pub(super) async fn work(
     let stale = node.stale().filter(|_| !request.allow_stale);
     let scope = scope.with_limits(limits).with_stale(stale).with_stop(job.query.cancelled());
     let scope = Arc::new(scope);
+    if request.asks != Asks::Rows {
+        return outline(&job, &scope).await;
+    }
     let planned = node.engine.plan(&request.sql, request.params.as_ref(), &scope).await?;
     let etag = tag(&job, &scope, &planned);
     if let (Some(etag), Some(held)) = (&etag, &request.if_none_match)
@@ -56,10 +60,23 @@ pub(super) async fn work(
         };
     }
     let prepared = planned.compile().await?;
-    let answer = Answer { job: &job, scope: &scope, parts, etag };
+    let columns = Arc::clone(&prepared.columns);
+    let answer = Answer { job: &job, scope: &scope, parts, etag, columns };
     let ended = Box::pin(answer.give(prepared.execute()?)).await;
     metrics::query_scanned(scope.scanned_bytes());
     ended
+}
+
+/// What the statement of `job` is: the answer has a head and nothing else.
+async fn outline(job: &Job, scope: &Arc<QueryScope>) -> Result<u64, Failure> {
+    let (engine, request) = (&job.node.engine, &job.request);
+    let outline = match request.asks {
+        Asks::Places => engine.outline(&request.sql, scope).await?,
+        _ => engine.plan(&request.sql, request.params.as_ref(), scope).await?.outline()?,
+    };
+    let _given = job.given.set(0);
+    let head = Head { outline: Some(outline), ..head(job, scope, None, false) };
+    if job.begin(Ok(head)) { Ok(0) } else { Err(Failure::Gone) }
 }
 
 /// The tag of a complete answer that may be asked for again.
@@ -79,6 +96,7 @@ fn head(job: &Job, scope: &QueryScope, etag: Option<String>, not_modified: bool)
         lag: scope.snapshot.lag(),
         missing: scope.missing(),
         etag,
+        outline: None,
         not_modified,
         limited: job.request.grant.is_limited(),
     }
@@ -89,6 +107,8 @@ struct Answer<'a> {
     scope: &'a QueryScope,
     parts: mpsc::Sender<Part>,
     etag: Option<String>,
+    /// As the statement promises them.
+    columns: SchemaRef,
 }
 
 impl Answer<'_> {
@@ -104,7 +124,12 @@ impl Answer<'_> {
             end_marker: self.job.request.end_marker,
         };
         let format = self.job.request.format;
-        let mut output = Output::new(format, &batches.schema(), envelope).map_err(arrow)?;
+        let columns = match format {
+            // What was announced before the query ran.
+            Format::Flight | Format::FlightNative => Arc::clone(&self.columns),
+            _ => batches.schema(),
+        };
+        let mut output = Output::new(format, &columns, envelope).map_err(arrow)?;
         let mut given = 0;
         let mut waiting = first;
         let mut begun = false;
@@ -142,8 +167,8 @@ impl Answer<'_> {
         }
     }
 
-    fn weigh(&self, given: &mut u64, chunk: &Bytes) -> Result<(), OverBound> {
-        *given += chunk.len() as u64;
+    fn weigh(&self, given: &mut u64, chunk: &[Part]) -> Result<(), OverBound> {
+        *given += chunk.iter().map(Part::size).sum::<usize>() as u64;
         match self.job.node.config.max_result_bytes {
             Some(max) if *given > max => Err(OverBound { bound: Bound::ResultBytes, max }),
             _ => Ok(()),
@@ -155,12 +180,15 @@ impl Answer<'_> {
         if self.job.begin(Ok(head)) { Ok(()) } else { Err(Failure::Gone) }
     }
 
-    async fn send(&self, chunk: Bytes) -> Result<(), Failure> {
-        if chunk.is_empty() {
-            return Ok(());
+    async fn send(&self, chunk: Vec<Part>) -> Result<(), Failure> {
+        for part in chunk {
+            let size = part.size();
+            if size > 0 {
+                metrics::query_answered(size as u64);
+                self.parts.send(part).await.map_err(|_| Failure::Gone)?;
+            }
         }
-        metrics::query_answered(chunk.len() as u64);
-        self.parts.send(Part::Bytes(chunk)).await.map_err(|_| Failure::Gone)
+        Ok(())
     }
 }
 

@@ -24,7 +24,13 @@ pub enum Params {
 }
 
 impl Params {
-    fn len(&self) -> usize {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
         match self {
             Params::Positional(list) => list.len(),
             Params::Named(map) => map.len(),
@@ -66,7 +72,9 @@ pub(super) fn bind(plan: LogicalPlan, params: Option<&Params>) -> Result<Logical
             ParamValues::Map(values.collect::<Result<_, _>>()?)
         }
     };
-    let missing = places.keys().find(|name| values.get_placeholders_with_values(name).is_err());
+    // The first by name: a refusal is the same each time.
+    let missing =
+        places.keys().filter(|name| values.get_placeholders_with_values(name).is_err()).min();
     if let Some(name) = missing {
         return Err(QueryError::Parameter {
             name: name.clone(),
@@ -78,6 +86,16 @@ pub(super) fn bind(plan: LogicalPlan, params: Option<&Params>) -> Result<Logical
         return Ok(plan);
     }
     Ok(plan.with_param_values(values)?)
+}
+
+/// The parameters of `plan`: by number, then by name.
+pub(super) fn places(plan: &LogicalPlan) -> Result<Vec<(String, Option<DataType>)>, QueryError> {
+    let fields = plan.get_parameter_fields()?.into_iter();
+    let mut places: Vec<_> =
+        fields.map(|(name, field)| (name, field.map(|field| field.data_type().clone()))).collect();
+    let number = |name: &str| name.trim_start_matches('$').parse().unwrap_or(u32::MAX);
+    places.sort_by_cached_key(|(name, _)| (number(name), name.clone()));
+    Ok(places)
 }
 
 fn without_place(name: &str) -> QueryError {

@@ -11,11 +11,11 @@ use super::system;
 use super::table::EventsTable;
 
 /// The catalog, which clients call the database.
-pub(super) const CATALOG: &str = "sealcast";
+pub const CATALOG: &str = "sealcast";
 /// The schema of `events`, which nobody has to write.
-pub(super) const EVENTS_SCHEMA: &str = "public";
+pub const EVENTS_SCHEMA: &str = "public";
 /// The schema of the system tables.
-pub(super) const SYSTEM_SCHEMA: &str = "sealcast";
+pub const SYSTEM_SCHEMA: &str = "sealcast";
 
 /// Catalog list, catalog: one object, made for one query.
 #[derive(Clone, Debug)]

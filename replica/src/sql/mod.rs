@@ -38,9 +38,10 @@ mod tenants;
 mod utc;
 
 pub use bind::Params;
+pub use catalog::{CATALOG, EVENTS_SCHEMA, SYSTEM_SCHEMA};
 pub use error::{Bound, NotBegun, OverBound, Position, QueryError, SegmentUnavailable, Stale};
 pub(crate) use read::unavailable;
 pub use session::{
-    Engine, EngineError, Limits, Missing, Planned, Prepared, QueryLimits, QueryScope,
+    Engine, EngineError, Limits, Missing, Outline, Planned, Prepared, QueryLimits, QueryScope,
 };
 pub use system::{ReplicaInfo, SystemSource};

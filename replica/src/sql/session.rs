@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::catalog::CatalogProvider as _;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -18,15 +20,16 @@ use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::optimizer::Analyzer;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
+use datafusion::sql::parser::Statement;
 use parking_lot::Mutex;
 use sealcast_common::serve::access::Grant;
 use sealcast_vault::{MapWatch, SegmentEntry, VaultSnapshot};
 use tokio_util::sync::CancellationToken;
 
-use super::bind::{Params, bind};
+use super::bind::{Params, bind, places};
 use super::bounded::{BoundCalls, CONSTANT_BYTES_MAX, largest_constant};
 use super::bounds::check_plan;
-use super::catalog::{CATALOG, EVENTS_SCHEMA};
+use super::catalog::{CATALOG, EVENTS_SCHEMA, QueryCatalog};
 use super::checked::checked;
 use super::error::{Bound, OverBound, QueryError, SegmentUnavailable, Stale};
 use super::group::GroupByCode;
@@ -237,9 +240,21 @@ pub struct Planned {
     scope: Arc<QueryScope>,
 }
 
+/// What a statement gives and takes.
+#[derive(Clone, Debug)]
+pub struct Outline {
+    /// The columns of its answer.
+    pub columns: SchemaRef,
+    /// Its parameters by name (`$1`, `$name`), with the types that their places need, where the
+    /// places say.
+    pub places: Vec<(String, Option<DataType>)>,
+}
+
 /// A planned query.
 #[derive(Debug)]
 pub struct Prepared {
+    /// The columns of the answer, as [`Planned::outline`] tells them.
+    pub columns: SchemaRef,
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
     scope: Arc<QueryScope>,
@@ -307,7 +322,40 @@ impl Engine {
         scope: &Arc<QueryScope>,
     ) -> std::result::Result<Planned, QueryError> {
         let marks = matches!(params, Some(Params::Positional(_))) && !sql.contains("$1");
-        let statement = parse(sql, marks)?;
+        let mut planned = self.open(parse(sql, marks)?, scope).await?;
+        planned.plan = bind(planned.plan, params)?;
+        Ok(planned)
+    }
+
+    /// What `sql` gives and takes, whose parameters are not known yet. A `?` is one of them, unless
+    /// that makes no sense: then it is the JSON operator.
+    pub async fn outline(
+        &self,
+        sql: &str,
+        scope: &Arc<QueryScope>,
+    ) -> std::result::Result<Outline, QueryError> {
+        let marks = sql.contains('?') && !sql.contains("$1");
+        let statement = match parse(sql, marks) {
+            Err(QueryError::Syntax { .. }) if marks => parse(sql, false)?,
+            parsed => parsed?,
+        };
+        let planned = self.open(statement, scope).await?;
+        let places = places(&planned.plan)?;
+        if places.is_empty() {
+            return planned.outline();
+        }
+        // What has no value yet may have no type either, and then not every rule can be applied.
+        let loose = Arc::clone(planned.plan.schema().inner());
+        let columns = planned.outline().map_or(loose, |outline| outline.columns);
+        Ok(Outline { columns, places })
+    }
+
+    /// A plan with open places.
+    async fn open(
+        &self,
+        statement: Statement,
+        scope: &Arc<QueryScope>,
+    ) -> std::result::Result<Planned, QueryError> {
         let text = statement.to_string();
         let runtime = self.share(scope);
         let state = self.states.take(scope)?;
@@ -318,9 +366,26 @@ impl Engine {
             .with_allow_statements(false);
         read_only.verify_plan(&plan)?;
         check_plan(&plan)?;
-        let plan = bind(plan, params)?;
         let (states, scope) = (Arc::clone(&self.states), Arc::clone(scope));
         Ok(Planned { text, plan, state, states, runtime, scope })
+    }
+
+    /// The tables that a query of `scope` can name: schema, name, columns.
+    pub async fn tables(
+        &self,
+        scope: &Arc<QueryScope>,
+    ) -> Result<Vec<(String, String, SchemaRef)>> {
+        let catalog = QueryCatalog { scope: Arc::clone(scope) };
+        let mut tables = Vec::new();
+        for schema in catalog.schema_names() {
+            let Some(provider) = catalog.schema(&schema) else { continue };
+            for name in provider.table_names() {
+                if let Some(table) = provider.table(&name).await? {
+                    tables.push((schema.clone(), name, table.schema()));
+                }
+            }
+        }
+        Ok(tables)
     }
 
     /// The node's disk and functions, and a bounded part of its memory.
@@ -338,9 +403,18 @@ impl Planned {
         is_repeatable(&self.plan).unwrap_or(false)
     }
 
+    /// What it gives, as [`Planned::compile`] will promise it too.
+    pub fn outline(self) -> std::result::Result<Outline, QueryError> {
+        let plan = self.state.optimize(&self.plan)?;
+        let columns = Arc::clone(plan.schema().inner());
+        self.states.give_back(self.state);
+        Ok(Outline { columns, places: Vec::new() })
+    }
+
     /// The second half: how it is answered.
     pub async fn compile(mut self) -> std::result::Result<Prepared, QueryError> {
         let plan = self.state.optimize(&self.plan)?;
+        let columns = Arc::clone(plan.schema().inner());
         // A constant is copied for every row of a batch: a large one makes the batches small.
         let largest = largest_constant(&plan)?;
         let copies = CONSTANTS_BYTES.checked_div(largest).unwrap_or(u64::MAX).max(1);
@@ -354,7 +428,7 @@ impl Planned {
         let plan = planner.create_physical_plan(&plan, &self.state).await?;
         let plan = stoppable(plan, &self.scope.stop)?;
         self.states.give_back(self.state);
-        Ok(Prepared { plan, context, scope: self.scope })
+        Ok(Prepared { columns, plan, context, scope: self.scope })
     }
 }
 

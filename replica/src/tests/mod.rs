@@ -3,6 +3,7 @@
 mod answers;
 mod caching;
 mod escapes;
+mod flight;
 mod hostile;
 mod influx;
 mod kit;

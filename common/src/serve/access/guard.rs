@@ -10,9 +10,11 @@ use axum::routing::MethodRouter;
 use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
 
+use super::live::bearer;
 use super::{Access, Grant, Role};
 use crate::fault::Kind;
 use crate::serve::Problem;
+use crate::serve::grpc::is_grpc;
 
 /// Why somebody is not let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,6 +109,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
+/// In the extensions of an answer: tells the client what to show from now on, its own token as
+/// `Authorization: Bearer`. Handlers never see it.
+#[derive(Clone, Copy, Debug)]
+pub struct ShowToken;
+
 /// What strangers may ask, beside `/livez`, `/readyz` and `/docs`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::serve) struct Strangers {
@@ -131,6 +138,8 @@ pub(in crate::serve) fn guard(router: Router, access: Access, strangers: Strange
 
 async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let known = guard.access.authenticate(request.headers());
+    let grpc = is_grpc(request.headers());
+    let shown = grpc.then(|| bearer(request.headers()));
     // Whatever a handler logs or answers, it cannot be the secret.
     request.headers_mut().remove(header::AUTHORIZATION);
     let open = match request.uri().path() {
@@ -144,9 +153,15 @@ async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> 
                 return Denied::RoleMissing(&[Role::Admin]).into_response();
             }
             request.extensions_mut().insert(Caller(grant));
-            next.run(request).await
+            let mut response = next.run(request).await;
+            let wanted = response.extensions_mut().remove::<ShowToken>();
+            if let (Some(ShowToken), Some(shown)) = (wanted, shown) {
+                response.headers_mut().insert(header::AUTHORIZATION, shown);
+            }
+            response
         }
         Err(_) if open => next.run(request).await,
+        Err(denied) if grpc => denied.problem().into_grpc(),
         Err(denied) => denied.into_response(),
     }
 }

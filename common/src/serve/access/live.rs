@@ -7,7 +7,7 @@ use std::sync::{Arc, RwLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 
 use super::file::read;
 use super::{Denied, Grant, TokenText, TokensError};
@@ -96,6 +96,17 @@ impl Access {
         let credentials = credentials.to_str().map_err(|_| Denied::TokenInvalid)?;
         tokens.find(&token(credentials).ok_or(Denied::TokenInvalid)?)
     }
+}
+
+/// What a client that has shown `headers` shall send from now on. Who needs no token gets a word
+/// that is none: clients insist on one.
+pub(super) fn bearer(headers: &HeaderMap) -> HeaderValue {
+    let credentials = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let shown = credentials.and_then(token).map(|token| format!("Bearer {}", token.reveal()));
+    let value = shown.and_then(|text| HeaderValue::from_str(&text).ok());
+    let mut value = value.unwrap_or_else(|| HeaderValue::from_static("Bearer open"));
+    value.set_sensitive(true);
+    value
 }
 
 fn token(credentials: &str) -> Option<TokenText> {

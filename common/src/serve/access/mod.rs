@@ -31,7 +31,7 @@ use crate::integrity::keyed_digest;
 pub use config::{AccessArgs, AccessConfig, AccessError};
 pub use file::{TokenEntry, TokensError, create_token, list_tokens, revoke_token};
 #[cfg(feature = "serve")]
-pub use guard::{Caller, Denied, only};
+pub use guard::{Caller, Denied, ShowToken, only};
 #[cfg(feature = "serve")]
 pub(super) use guard::{Strangers, guard};
 #[cfg(feature = "serve")]

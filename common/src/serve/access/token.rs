@@ -51,7 +51,7 @@ impl TokenText {
     /// Whether `stored` is its hash; takes as long either way.
     #[cfg(feature = "serve")]
     pub(super) fn matches(&self, stored: &[u8; 32]) -> bool {
-        subtle::ConstantTimeEq::ct_eq(&self.sha256(), stored).into()
+        subtle::ConstantTimeEq::ct_eq(self.sha256().as_slice(), stored).into()
     }
 
     /// The secret text itself, for its owner.

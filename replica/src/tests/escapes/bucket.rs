@@ -6,15 +6,15 @@ use sealcast_common::event::{Event, Target};
 use crate::tests::kit::{Bucket, EPOCH, event_id};
 
 /// Acme's rows in a segment.
-pub(super) const OWN_ROWS: u64 = 60;
+pub(in crate::tests) const OWN_ROWS: u64 = 60;
 /// Others' rows beside them.
 const OTHER_ROWS: u64 = 200;
 /// In every text of every other tenant; acme's callers may never meet it.
-pub(super) const MARK: &str = "zzmark";
+pub(in crate::tests) const MARK: &str = "zzmark";
 
 /// An event whose every column is either acme's, harmless in any expression, or another tenant's,
 /// marked and made to fail: no number where acme has one, zero, no pattern, out of range.
-pub(super) fn event(shard: u16, seq: u64, tenant: &str) -> Event {
+pub(in crate::tests) fn event(shard: u16, seq: u64, tenant: &str) -> Event {
     let own = tenant == "acme";
     let text = |own_text: String| if own { own_text } else { format!("{MARK}-({seq}") };
     let n = seq % 7;
@@ -51,7 +51,7 @@ pub(super) fn event(shard: u16, seq: u64, tenant: &str) -> Event {
 
 /// Acme's events in two shards; if `crowded`, with those of a tenant before it in order and of one
 /// after it in the same segments, and segments of the others alone. Acme's places are the same.
-pub(super) async fn filled(crowded: bool) -> Bucket {
+pub(in crate::tests) async fn filled(crowded: bool) -> Bucket {
     let mut bucket = Bucket::new().await;
     for shard in 0..2 {
         let own = (0..OWN_ROWS).map(|seq| event(shard, seq, "acme"));

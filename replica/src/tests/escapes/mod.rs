@@ -4,10 +4,10 @@
 //! of two more tenants beside them, in the same segments. Every answer of the second, refusals
 //! included, must be the answer of the first.
 
-mod bucket;
+pub(super) mod bucket;
 mod pages;
 mod proofs;
-mod sql;
+pub(super) mod sql;
 mod surface;
 
 use reqwest::Response;
@@ -20,17 +20,17 @@ use crate::Seams;
 use bucket::{MARK, filled};
 
 /// A replica with tokens.
-struct Locked {
-    bucket: Bucket,
-    replica: Replica,
-    acme: TokenText,
+pub(super) struct Locked {
+    pub(super) bucket: Bucket,
+    pub(super) replica: Replica,
+    pub(super) acme: TokenText,
     /// Another token of the same tenant.
-    acme_too: TokenText,
-    others: TokenText,
-    all: TokenText,
+    pub(super) acme_too: TokenText,
+    pub(super) others: TokenText,
+    pub(super) all: TokenText,
     /// Operates, and may read one tenant.
-    operator: TokenText,
-    nobody: TokenText,
+    pub(super) operator: TokenText,
+    pub(super) nobody: TokenText,
 }
 
 fn token(bucket: &Bucket, roles: &[Role], tenants: Option<&[&str]>) -> TokenText {
@@ -43,7 +43,7 @@ fn token(bucket: &Bucket, roles: &[Role], tenants: Option<&[&str]>) -> TokenText
 }
 
 impl Locked {
-    async fn start(bucket: Bucket) -> Self {
+    pub(super) async fn start(bucket: Bucket) -> Self {
         let query = |tenants| token(&bucket, &[Role::Query], tenants);
         let (acme, acme_too) = (query(Some(&["acme"][..])), query(Some(&["acme"])));
         let (others, all) = (query(Some(&["aaa", "globex"])), query(None));

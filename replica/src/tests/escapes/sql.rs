@@ -125,7 +125,7 @@ const TRIED: &[&str] = &[
 ];
 
 /// The requests: those statements, and what parameters and options add.
-pub(super) fn bodies() -> Vec<Value> {
+pub(in crate::tests) fn bodies() -> Vec<Value> {
     let plain = TRIED.iter().map(|sql| json!({ "sql": sql }));
     let count = "select count(*) from events where tenant = $1";
     let more = [
