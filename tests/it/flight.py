@@ -1,17 +1,19 @@
 """Real clients of Arrow Flight SQL against a running replica: ADDRESS, COUNT of its events, TENANT and its
-count. Each of CLIENTS prints its name, or `skipped: name: why`."""
+count, and a TOKEN, if it asks for one. Each of CLIENTS prints its name, or `skipped: name: why`."""
 
 import importlib.util
 import sys
 
 ADDRESS, COUNT, TENANT, OWN = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+TOKEN = sys.argv[5] if len(sys.argv) > 5 else "word"
+BEARER = {"adbc.flight.sql.authorization_header": f"Bearer {TOKEN}"}
 SQL = "select count(*) as n from events"
 
 
 def adbc():
     import adbc_driver_flightsql.dbapi as flight_sql
 
-    with flight_sql.connect(f"grpc://{ADDRESS}") as connection, connection.cursor() as cursor:
+    with flight_sql.connect(f"grpc://{ADDRESS}", db_kwargs=BEARER, autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute(SQL)
         assert cursor.fetchone()[0] == COUNT
         cursor.execute("select count(*) from events where tenant = ?", (TENANT,))
@@ -47,18 +49,27 @@ def adbc():
 def adbc_login():
     import adbc_driver_flightsql.dbapi as flight_sql
 
-    # Without tokens anybody is anybody; the handshake must work all the same.
-    with flight_sql.connect(f"grpc://{ADDRESS}", db_kwargs={"username": "me", "password": "word"}) as connection:
-        with connection.cursor() as cursor:
-            cursor.execute(SQL)
-            assert cursor.fetchone()[0] == COUNT
+    # Names of each length: the driver leaves the padding out of what it sends.
+    for name in ("m", "me", "you"):
+        options = {"username": name, "password": TOKEN}
+        with flight_sql.connect(f"grpc://{ADDRESS}", db_kwargs=options, autocommit=True) as connection:
+            with connection.cursor() as cursor:
+                cursor.execute(SQL)
+                assert cursor.fetchone()[0] == COUNT
+    if len(sys.argv) > 5:
+        try:
+            flight_sql.connect(f"grpc://{ADDRESS}", db_kwargs={"username": "me", "password": "wrong"})
+        except flight_sql.Error as error:
+            assert "token is not known here" in str(error), error
+        else:
+            raise AssertionError("a wrong password is taken")
 
 
 def adbc_native():
     import adbc_driver_flightsql.dbapi as flight_sql
 
-    options = {"adbc.flight.sql.rpc.call_header.x-sealcast-arrow": "native"}
-    with flight_sql.connect(f"grpc://{ADDRESS}", db_kwargs=options) as connection, connection.cursor() as cursor:
+    options = BEARER | {"adbc.flight.sql.rpc.call_header.x-sealcast-arrow": "native"}
+    with flight_sql.connect(f"grpc://{ADDRESS}", db_kwargs=options, autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute("select tenant, action, time from events")
         table = cursor.fetch_arrow_table()
         assert table.num_rows == COUNT
@@ -69,7 +80,7 @@ def pandas():
     import adbc_driver_flightsql.dbapi as flight_sql
     import pandas
 
-    with flight_sql.connect(f"grpc://{ADDRESS}") as connection:
+    with flight_sql.connect(f"grpc://{ADDRESS}", db_kwargs=BEARER, autocommit=True) as connection:
         frame = pandas.read_sql("select * from events", connection)
         assert len(frame) == COUNT  # parameters: pandas refuses them for every ADBC driver
 
@@ -78,7 +89,7 @@ def polars():
     import adbc_driver_flightsql.dbapi as flight_sql
     import polars
 
-    with flight_sql.connect(f"grpc://{ADDRESS}") as connection:
+    with flight_sql.connect(f"grpc://{ADDRESS}", db_kwargs=BEARER, autocommit=True) as connection:
         assert polars.read_database("select * from events", connection).height == COUNT
 
 
@@ -88,17 +99,18 @@ def pyarrow_flight():
     from pyarrow import flight
 
     with flight.FlightClient(f"grpc://{ADDRESS}") as client:
+        shown = client.authenticate_basic_token("me", TOKEN)
+        assert shown[0] == b"authorization" and shown[1].startswith(b"Bearer "), shown
+        call = flight.FlightCallOptions(headers=[shown])
         ask = {"database": "sealcast", "sql_query": SQL, "query_type": "sql", "params": {}}
-        table = client.do_get(flight.Ticket(json.dumps(ask))).read_all()
+        table = client.do_get(flight.Ticket(json.dumps(ask)), call).read_all()
         assert table["n"][0].as_py() == COUNT
-        info = client.get_flight_info(flight.FlightDescriptor.for_path("events"))
-        assert client.do_get(info.endpoints[0].ticket).read_all().num_rows == COUNT
-        schema = client.get_schema(flight.FlightDescriptor.for_command(b"select tenant from events")).schema
+        info = client.get_flight_info(flight.FlightDescriptor.for_path("events"), call)
+        assert client.do_get(info.endpoints[0].ticket, call).read_all().num_rows == COUNT
+        schema = client.get_schema(flight.FlightDescriptor.for_command(b"select tenant from events"), call).schema
         assert schema.names == ["tenant"]
-        assert len(list(client.list_actions())) == 8
-        assert "events" in [info.descriptor.path[-1].decode() for info in client.list_flights()]
-        name, value = client.authenticate_basic_token("me", "word")
-        assert name == b"authorization" and value.startswith(b"Bearer "), (name, value)
+        assert len(list(client.list_actions(call))) == 8
+        assert "events" in [info.descriptor.path[-1].decode() for info in client.list_flights(options=call)]
 
 
 def flightsql():
@@ -106,7 +118,7 @@ def flightsql():
     from flightsql.client import TableRef
 
     host, port = ADDRESS.split(":")
-    client = FlightSQLClient(host=host, port=int(port), insecure=True, token="x")
+    client = FlightSQLClient(host=host, port=int(port), insecure=True, token=TOKEN)
     info = client.execute(SQL)
     assert client.do_get(info.endpoints[0].ticket).read_all()["n"][0].as_py() == COUNT
     info = client.get_tables(include_schema=True)
@@ -119,7 +131,7 @@ def sqlalchemy():
     import flightsql.sqlalchemy  # noqa: F401: registers the dialect
     from sqlalchemy import create_engine, inspect, text
 
-    engine = create_engine(f"datafusion+flightsql://me:word@{ADDRESS}?insecure=True")
+    engine = create_engine(f"datafusion+flightsql://me:{TOKEN}@{ADDRESS}?insecure=True")
     with engine.connect() as connection:
         assert connection.execute(text(SQL)).scalar() == COUNT
     names = inspect(engine).get_table_names()
@@ -129,7 +141,7 @@ def sqlalchemy():
 def influxdb3():
     from influxdb_client_3 import InfluxDBClient3
 
-    with InfluxDBClient3(host=f"http://{ADDRESS}", token="x", database="sealcast") as client:
+    with InfluxDBClient3(host=f"http://{ADDRESS}", token=TOKEN, database="sealcast") as client:
         assert client.query(SQL)["n"][0].as_py() == COUNT
         own = client.query(
             "select count(*) as n from events where tenant = $tenant", query_parameters={"tenant": TENANT}

@@ -171,6 +171,7 @@ async fn attend(
         missing: Vec::new(),
         etag: (!asked.allow_partial).then(|| tag.clone()),
         not_modified: false,
+        outline: None,
         limited: grant.is_limited(),
         snapshot: Arc::clone(&snapshot),
     };

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use http::{HeaderMap, HeaderValue, header};
 
 use super::file::read;
@@ -17,6 +18,11 @@ use crate::serve::watch::{Pace, Stamp};
 
 /// The reason, or note, under which a server speaks of its tokens file.
 const HEALTH: &str = "tokens";
+/// Of `Basic`: Go's clients of Arrow Flight leave the padding out.
+const BASIC: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 /// Of an `Authorization` header; a longer one is no token.
 const CREDENTIALS_BYTES_MAX: usize = 1_024;
 
@@ -121,7 +127,7 @@ fn token(credentials: &str) -> Option<TokenText> {
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
-    let pair = String::from_utf8(STANDARD.decode(value).ok()?).ok()?;
+    let pair = String::from_utf8(BASIC.decode(value).ok()?).ok()?;
     TokenText::parse(pair.split_once(':')?.1)
 }
 
