@@ -155,7 +155,8 @@ impl Cluster {
         let url = format!("{}/readyz", self.url(role));
         let ready =
             || async { self.http.get(&url).send().await.ok()?.status().is_success().then_some(()) };
-        let waited = tokio::time::timeout(Duration::from_secs(60), until(&url, ready));
+        // Before `until` gives up, which knows no logs.
+        let waited = tokio::time::timeout(Duration::from_secs(55), until(&url, ready));
         if waited.await.is_err() {
             panic!("{url} not ready\n{}", self.logs());
         }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::{sealcast, until};
 
@@ -103,8 +104,17 @@ pub async fn said_with(args: &[&str], env: &[(&str, &str)]) -> (Option<i32>, Str
     (output.status.code(), String::from_utf8_lossy(&text).trim().to_owned())
 }
 
-/// A port that was free a moment ago.
+/// A port that was free a moment ago, and that no outgoing connection takes meanwhile: systems take
+/// those from 32768 on. Another test's process begins elsewhere.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-    listener.local_addr().expect("address").port()
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    const FIRST: u32 = 20_000;
+    const COUNT: u32 = 12_000;
+    let start = std::process::id().wrapping_mul(97);
+    let mut ports = (0..COUNT).map(|_| {
+        let nth = start.wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed));
+        (FIRST + nth % COUNT) as u16
+    });
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.find(is_free).expect("a free port")
 }
