@@ -80,6 +80,16 @@ impl fmt::Display for Corruption {
 
 impl std::error::Error for Corruption {}
 
+/// A rule that holds, or the finding that it does not.
+pub(crate) fn check(
+    name: &'static str,
+    holds: bool,
+    expected: &str,
+    found: impl ToString,
+) -> Result<(), Corruption> {
+    if holds { Ok(()) } else { Err(Corruption::new(name, None, expected, found.to_string())) }
+}
+
 /// Lower-case hex of `bytes`.
 pub fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;

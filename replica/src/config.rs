@@ -28,11 +28,6 @@ pub struct Args {
     #[arg(long, env = "SEALCAST_REPLICA_FLIGHT", value_name = "ADDRESS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flight: Option<String>,
-    /// File with the secret that seals Flight's tickets, the same at all replicas behind one
-    /// address [default: random, good until this process ends]
-    #[arg(long, env = "SEALCAST_REPLICA_TICKET_KEY_FILE", value_name = "FILE")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ticket_key_file: Option<PathBuf>,
     /// Name of this replica [default: made once and kept in the folder]
     #[arg(long, env = "SEALCAST_REPLICA_ID", value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,11 +73,11 @@ pub struct Args {
     #[arg(long, env = "SEALCAST_REPLICA_TRUST_ON_FIRST_USE", value_name = "BOOL")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust_on_first_use: Option<bool>,
-    /// File with the secret that seals the cursors of /v1/events, the same for all replicas behind a
-    /// balancer [default: none, a fresh secret in each process]
-    #[arg(long, env = "SEALCAST_REPLICA_CURSOR_KEY_FILE", value_name = "FILE")]
+    /// File with the secret that makes cursors of /v1/events and tickets of Flight opaque, the same
+    /// at all replicas behind one address [default: none, a fresh secret in each process]
+    #[arg(long, env = "SEALCAST_REPLICA_OPAQUE_KEY_FILE", value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor_key_file: Option<PathBuf>,
+    pub opaque_key_file: Option<PathBuf>,
     /// Section `[access]`.
     #[command(flatten)]
     #[serde(skip)]
@@ -101,8 +96,6 @@ pub struct Config {
     pub http: String,
     /// Address of a port for Arrow Flight alone; `none`: HTTP's port serves it too.
     pub flight: String,
-    /// File with the secret that seals Flight's tickets; random if absent.
-    pub ticket_key_file: Option<PathBuf>,
     /// Name of this replica; made once and kept in the folder if absent.
     pub id: Option<String>,
     /// Base URLs of shippers, for hints.
@@ -164,9 +157,9 @@ pub struct Config {
     pub drain_delay_ms: u64,
     /// Longest wait for running queries after that, milliseconds.
     pub drain_ms: u64,
-    /// File with the secret that seals cursors, the same for all replicas behind a balancer; absent: a
-    /// fresh secret in each process.
-    pub cursor_key_file: Option<PathBuf>,
+    /// File with the secret that makes cursors and tickets opaque, the same at all replicas behind
+    /// one address; absent: a fresh secret in each process.
+    pub opaque_key_file: Option<PathBuf>,
     /// Section `[access]`.
     #[serde(skip)]
     pub access: AccessConfig,
@@ -180,7 +173,6 @@ impl Default for Config {
             store: "sealcast-data/store".into(),
             http: "127.0.0.1:7080".into(),
             flight: "none".into(),
-            ticket_key_file: None,
             id: None,
             shipper: Vec::new(),
             streams: Vec::new(),
@@ -210,7 +202,7 @@ impl Default for Config {
             queue_ms: 5_000,
             drain_delay_ms: 500,
             drain_ms: 10_000,
-            cursor_key_file: None,
+            opaque_key_file: None,
             access: AccessConfig::default(),
         }
     }

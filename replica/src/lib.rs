@@ -9,6 +9,7 @@ pub mod config;
 mod embed;
 mod flight;
 mod metrics;
+mod opaque;
 mod pages;
 pub mod queries;
 mod serve;
@@ -26,8 +27,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 pub use config::{Args, Config, SettingError};
-pub use flight::TicketsError;
-pub use pages::KeyError;
+pub use opaque::SecretError;
 pub use serve::openapi;
 
 use sealcast_common::bucket::{Store, StoreError};
@@ -42,6 +42,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::flight::Tickets;
+use crate::opaque::Secret;
 use crate::pages::CursorKey;
 use crate::queries::Queries;
 use crate::serve::{Gate, Node, router};
@@ -72,12 +73,9 @@ pub enum StartError {
     /// The address.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// The key of cursors.
+    /// What cursors and tickets are wrapped with.
     #[error(transparent)]
-    CursorKey(#[from] KeyError),
-    /// What Flight's tickets are sealed with.
-    #[error(transparent)]
-    Tickets(#[from] TicketsError),
+    Secret(#[from] SecretError),
     /// The threads of queries.
     #[error("query threads cannot be started: {0}")]
     Threads(io::Error),
@@ -217,7 +215,7 @@ pub async fn start_on(
     })?;
     let threads = QueryThreads::start(config.partitions()).map_err(StartError::Threads)?;
     let health = Health::starting();
-    let tickets = Tickets::open(config.ticket_key_file.as_deref(), &*seams.random)?;
+    let secret = Secret::load(config.opaque_key_file.as_deref(), &*seams.random)?;
     let mut bound = vec![config.access.bind(&config.http, &seams, &health).await?];
     if let Some(address) = config.flight_address() {
         bound.push(config.access.bind(address, &seams, &health).await?);
@@ -228,7 +226,7 @@ pub async fn start_on(
         started_at: seams.clock.now(),
         clock: Arc::clone(&seams.clock),
         gate: Gate::new(&config),
-        cursor_key: CursorKey::load(config.cursor_key_file.as_deref(), &*seams.random)?,
+        cursor_key: CursorKey::new(&secret),
         queries: Arc::new(Queries::new(Arc::clone(&seams.clock), Arc::clone(&seams.random))),
         tasks: queries.clone(),
         quiet_ms: AtomicU64::new(0),
@@ -236,7 +234,7 @@ pub async fn start_on(
         config,
         vault: vault.clone(),
         engine,
-        tickets,
+        tickets: Tickets::new(&secret),
         health: health.clone(),
     });
     let addresses: Vec<SocketAddr> = bound.iter().map(|bound| bound.address).collect();

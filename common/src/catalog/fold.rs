@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::descriptor::Descriptor;
 use super::record::{CheckpointEntry, CommitKind, CommitRecord};
 use super::segments::Segments;
-use crate::fault::{Corruption, hex};
+use crate::fault::{Corruption, check, hex};
 use crate::integrity::{
     Checkpoint, Hash, KeyHistory, Note, check_hand_over, check_keys, empty_root, shard_origin,
 };
@@ -175,13 +175,4 @@ pub(super) fn check_note(entry: &CheckpointEntry, origin: &str) -> Result<KeyHis
         return Ok(keys);
     }
     Err(bad(format!("{} at size {}", checkpoint.origin, checkpoint.size)))
-}
-
-fn check(
-    name: &'static str,
-    holds: bool,
-    expected: &str,
-    found: impl ToString,
-) -> Result<(), Corruption> {
-    if holds { Ok(()) } else { Err(Corruption::new(name, None, expected, found.to_string())) }
 }

@@ -9,7 +9,7 @@ use super::record::{ClusterRecord, Epoch, ShardPoint, StreamPoint};
 use crate::catalog::Catalog;
 use crate::catalog::names::is_stream_name;
 use crate::clock::Micros;
-use crate::fault::{Corruption, hex};
+use crate::fault::{Corruption, check, hex};
 use crate::integrity::{
     CompactRange, Hash, KeyHistory, check_hand_over, check_keys, empty_root, leaf_hash,
     shard_origin, shown_key,
@@ -259,13 +259,4 @@ pub(crate) fn check_shard(
     };
     let expected = format!("shard {shard:04x} at {} with root {}", known.size, hex(&known.root));
     check("cluster_root", root == known.root, &expected, hex(&root))
-}
-
-fn check(
-    name: &'static str,
-    holds: bool,
-    expected: &str,
-    found: impl ToString,
-) -> Result<(), Corruption> {
-    if holds { Ok(()) } else { Err(Corruption::new(name, None, expected, found.to_string())) }
 }

@@ -30,7 +30,6 @@ use sealcast_common::serve::{Problem, probe_routes};
 use tonic::{Extensions, Status};
 
 pub(crate) use ticket::Tickets;
-pub use ticket::TicketsError;
 
 use crate::serve::Node;
 use door::Door;

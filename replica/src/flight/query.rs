@@ -46,8 +46,8 @@ pub(super) async fn describe(
     said.asked.min = Some(Token(head.snapshot.vector.clone()).to_text());
     let columns = said.asked.format().columns(&outline.columns);
     let now = node.clock.now();
-    let sealed = node.tickets.seal(For::Ticket, said, grant, now);
-    let (statement_handle, expires) = sealed.map_err(internal)?;
+    let wrapped = node.tickets.wrap(For::Ticket, said, grant, now);
+    let (statement_handle, expires) = wrapped.map_err(internal)?;
     let endpoint = endpoint(statement_handle.into(), expires);
     let info = FlightInfo::new().try_with_schema(&columns).map_err(internal)?;
     let info = info.with_endpoint(endpoint).with_app_metadata(told(&head));
@@ -71,8 +71,8 @@ pub(super) fn renew(
 ) -> Result<FlightEndpoint, Status> {
     let ticket = endpoint_.ticket.as_ref().ok_or_else(|| invalid("endpoint has no ticket"))?;
     let said = opened(node, grant, &ticket.ticket)?;
-    let sealed = node.tickets.seal(For::Ticket, said, grant, node.clock.now());
-    let (statement_handle, expires) = sealed.map_err(internal)?;
+    let wrapped = node.tickets.wrap(For::Ticket, said, grant, node.clock.now());
+    let (statement_handle, expires) = wrapped.map_err(internal)?;
     Ok(endpoint(statement_handle.into(), expires))
 }
 
@@ -81,7 +81,7 @@ pub(super) fn opened(node: &Node, grant: &Grant, ticket: &[u8]) -> Result<Said, 
     let any = arrow_flight::sql::Any::decode(ticket).ok();
     let command = any.and_then(|any| any.unpack::<TicketStatementQuery>().ok().flatten());
     let handle = command.map(|command| command.statement_handle).unwrap_or_default();
-    let opened = node.tickets.open_sealed(For::Ticket, &handle, grant, node.clock.now());
+    let opened = node.tickets.open(For::Ticket, &handle, grant, node.clock.now());
     opened.map_err(|problem| status(&problem))
 }
 
@@ -96,9 +96,9 @@ pub(super) async fn prepare(
     said.places = outline.places.iter().map(|(name, _)| name.clone()).collect();
     // Each use of it says anew what it wants.
     said.asked = super::asked::Asked::default();
-    let sealed = node.tickets.seal(For::Handle, said, grant, node.clock.now());
+    let wrapped = node.tickets.wrap(For::Handle, said, grant, node.clock.now());
     Ok(PreparedAs {
-        handle: sealed.map_err(internal)?.0.into(),
+        handle: wrapped.map_err(internal)?.0.into(),
         dataset: schema_bytes(&dataset).map_err(internal)?,
         parameters: schema_bytes(&parameters(&outline)).map_err(internal)?,
     })

@@ -65,7 +65,7 @@ impl Call {
     /// What a handle stands for.
     fn prepared(&self, handle: &[u8]) -> Result<Said, Status> {
         let now = self.node.clock.now();
-        let said = self.node.tickets.open_sealed(For::Handle, handle, &self.grant, now);
+        let said = self.node.tickets.open(For::Handle, handle, &self.grant, now);
         let mut said = said.map_err(|problem| status(&problem))?;
         if said.params.is_none() && !said.places.is_empty() {
             // Not bound yet: its marks are parameters all the same.
@@ -98,8 +98,7 @@ impl Call {
         match command(ticket)? {
             Command::TicketStatementQuery(query) => {
                 let now = node.clock.now();
-                let said =
-                    node.tickets.open_sealed(For::Ticket, &query.statement_handle, grant, now);
+                let said = node.tickets.open(For::Ticket, &query.statement_handle, grant, now);
                 rows(node, grant, &said.map_err(|problem| status(&problem))?).await
             }
             Command::CommandPreparedStatementQuery(query) => {
@@ -156,8 +155,8 @@ impl Call {
         said.params = bind::params(messages, &said.places).await?;
         said.asked = Asked::default();
         let now = self.node.clock.now();
-        let sealed = self.node.tickets.seal(For::Handle, said, &self.grant, now);
-        let handle = sealed.map_err(internal)?.0.into();
+        let wrapped = self.node.tickets.wrap(For::Handle, said, &self.grant, now);
+        let handle = wrapped.map_err(internal)?.0.into();
         let result = DoPutPreparedStatementResult { prepared_statement_handle: Some(handle) };
         Ok(result.encode_to_vec().into())
     }

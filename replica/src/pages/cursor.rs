@@ -1,106 +1,52 @@
 //! Where a walk is: an own position in every shard that may have more, and the size that the shard
-//! had at the first page. Sealed: nobody reads it (sizes count the rows of others) or makes one.
+//! had at the first page. Opaque ([`crate::opaque`]): nobody reads it (sizes count the rows of others)
+//! or makes one.
 //!
 //! ```text
-//! "c1." base64url(tag 32 | what follows, xored with the keystream that the tag names)
+//! "c1." base64url(wrapped)
 //! parameters 16 | tenants 16 | count u16 | count × (shard u16, size u64, begun u8, time i64, id 16, seq u64) | zeros
 //! ```
 //! The tag is a keyed BLAKE3 of the plain bytes, so that it is fresh exactly where they are.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use sealcast_common::clock::Random;
 use sealcast_common::wire::{Token, Vector};
 
 use super::place::Place;
+use crate::opaque::{OpaqueKey, Secret};
 
 const PREFIX: &str = "c1.";
 /// Bytes of one shard's entry.
 const ENTRY_BYTES: usize = 43;
-/// Bytes of a secret, at least.
-const SECRET_BYTES_MIN: usize = 32;
-
-/// The file of the key cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum KeyError {
-    /// It cannot be read.
-    #[error("cursor key file cannot be read: {0}")]
-    Read(#[from] std::io::Error),
-    /// It holds too little.
-    #[error(
-        "cursor key file has {0} bytes; expected at least {SECRET_BYTES_MIN}, such as those of `openssl rand -hex 32`"
-    )]
-    Short(usize),
-}
-
-/// What cursors are sealed with.
+/// What cursors are wrapped with.
+#[derive(Debug)]
 pub(crate) struct CursorKey {
-    tag: [u8; 32],
-    stream: [u8; 32],
+    key: OpaqueKey,
     /// Whether other replicas may have it too.
     pub(super) shared: bool,
 }
 
-impl std::fmt::Debug for CursorKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CursorKey").field("shared", &self.shared).finish_non_exhaustive()
-    }
-}
-
 impl CursorKey {
-    /// The key in `file`; without one, a fresh one of this process.
-    pub(crate) fn load(file: Option<&Path>, random: &dyn Random) -> Result<Self, KeyError> {
-        let Some(file) = file else { return Ok(Self::new(&random.bytes32(), false)) };
-        let secret = std::fs::read(file)?;
-        let secret = secret.trim_ascii();
-        if secret.len() < SECRET_BYTES_MIN {
-            return Err(KeyError::Short(secret.len()));
-        }
-        Ok(Self::new(secret, true))
-    }
-
-    fn new(secret: &[u8], shared: bool) -> Self {
-        CursorKey {
-            tag: blake3::derive_key("sealcast 2026-12 page cursor tag v1", secret),
-            stream: blake3::derive_key("sealcast 2026-12 page cursor stream v1", secret),
-            shared,
-        }
+    pub(crate) fn new(secret: &Secret) -> Self {
+        CursorKey { key: secret.key("sealcast 2026-12 page cursor v1"), shared: secret.shared }
     }
 
     /// Names the key without telling it.
     pub(super) fn id(&self) -> [u8; 32] {
-        *blake3::keyed_hash(&self.tag, b"id").as_bytes()
+        self.key.id
     }
 
-    /// Seals `cursor`.
-    pub(super) fn seal(&self, cursor: &Cursor) -> String {
-        let mut bytes = cursor.to_bytes();
-        let tag = blake3::keyed_hash(&self.tag, &bytes);
-        self.mask(tag.as_bytes(), &mut bytes);
-        let mut sealed = tag.as_bytes().to_vec();
-        sealed.extend(bytes);
-        format!("{PREFIX}{}", BASE64.encode(sealed))
+    /// The text of `cursor`.
+    pub(super) fn wrap(&self, cursor: &Cursor) -> String {
+        format!("{PREFIX}{}", BASE64.encode(self.key.wrap(cursor.to_bytes())))
     }
 
-    /// Opens what [`CursorKey::seal`] has sealed with the same key; nothing else.
+    /// Opens what [`CursorKey::wrap`] has made with the same key; nothing else.
     pub(super) fn open(&self, text: &str) -> Option<Cursor> {
-        let sealed = BASE64.decode(text.strip_prefix(PREFIX)?).ok()?;
-        let (tag, bytes) = sealed.split_first_chunk::<32>()?;
-        let mut bytes = bytes.to_vec();
-        self.mask(tag, &mut bytes);
-        // The comparison takes the same time for every tag.
-        let is_ours = blake3::keyed_hash(&self.tag, &bytes) == *tag;
-        if is_ours { Cursor::from_bytes(&bytes) } else { None }
-    }
-
-    fn mask(&self, tag: &[u8; 32], bytes: &mut [u8]) {
-        let mut stream = vec![0; bytes.len()];
-        let mut hasher = blake3::Hasher::new_keyed(&self.stream);
-        hasher.update(tag).finalize_xof().fill(&mut stream);
-        bytes.iter_mut().zip(stream).for_each(|(byte, mask)| *byte ^= mask);
+        let wrapped = BASE64.decode(text.strip_prefix(PREFIX)?).ok()?;
+        Cursor::from_bytes(&self.key.unwrap_text(&wrapped)?)
     }
 }
 
@@ -190,32 +136,15 @@ mod tests {
     }
 
     #[test]
-    fn only_the_same_key_opens_and_every_changed_bit_is_seen() {
-        let key = CursorKey::new(&[7; 32], true);
+    fn a_cursor_is_read_back_and_its_length_tells_little() {
+        let key = CursorKey::new(&Secret::of(7));
         for shards in [0, 1, 5, 300] {
-            let text = key.seal(&cursor(shards));
+            let text = key.wrap(&cursor(shards));
             assert_eq!(key.open(&text), Some(cursor(shards)));
-            assert_eq!(CursorKey::new(&[8; 32], true).open(&text), None);
+            assert_eq!(CursorKey::new(&Secret::of(8)).open(&text), None);
         }
-        let text = key.seal(&cursor(5));
-        let sealed = BASE64.decode(text.strip_prefix(PREFIX).unwrap()).unwrap();
-        for bit in 0..sealed.len() * 8 {
-            let mut changed = sealed.clone();
-            changed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(key.open(&format!("{PREFIX}{}", BASE64.encode(changed))), None, "{bit}");
-        }
-        for cut in 0..text.len() {
-            assert_eq!(key.open(&text[..cut]), None);
-        }
-    }
-
-    #[test]
-    fn nothing_of_it_can_be_read() {
-        let key = CursorKey::new(&[7; 32], true);
-        let text = key.seal(&cursor(5));
-        assert_eq!(text.len(), key.seal(&cursor(8)).len());
-        let sealed = BASE64.decode(text.strip_prefix(PREFIX).unwrap()).unwrap();
-        let plain = cursor(5).to_bytes();
-        assert!(!sealed.windows(8).any(|window| plain.windows(8).any(|told| told == window)));
+        assert_eq!(key.wrap(&cursor(5)).len(), key.wrap(&cursor(8)).len());
+        let text = key.wrap(&cursor(5));
+        (0..text.len()).for_each(|cut| assert_eq!(key.open(&text[..cut]), None));
     }
 }

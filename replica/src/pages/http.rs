@@ -234,9 +234,9 @@ fn opened(node: &Node, asked: &Asked, text: &str) -> Result<Cursor, Problem> {
         |code, detail: &str| Problem::new(Kind::Invalid, code, detail).with("field", "cursor");
     let Some(cursor) = node.cursor_key.open(text) else {
         let hint = match node.cursor_key.shared {
-            true => "pass next_cursor as it came; every replica needs the same cursor_key_file",
+            true => "pass next_cursor as it came; every replica needs the same opaque_key_file",
             false => {
-                "pass next_cursor as it came; without cursor_key_file cursors end with the \
+                "pass next_cursor as it came; without opaque_key_file cursors end with the \
                  replica's process and are no other replica's"
             }
         };

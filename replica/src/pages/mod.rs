@@ -22,6 +22,5 @@ mod run;
 mod walk;
 
 pub(crate) use cursor::CursorKey;
-pub use cursor::KeyError;
 pub(crate) use http::routes;
 pub(crate) use openapi::{event_schema, pages as openapi};

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::asked::{LIMIT, LIMIT_MAX, OUTCOMES};
 use super::filter::SEARCHED;
+use crate::serve::told;
 
 /// Method, path and description of each route.
 pub(crate) fn pages() -> Vec<(&'static str, &'static str, Route)> {
@@ -158,17 +159,11 @@ fn answer(route: Route) -> Route {
         "next_cursor": null,
         "complete": true,
     });
-    route
+    let route = route
         .answer(200, "The page.", &[("application/json", schema, example)])
         .answer(304, "The page is the one with this ETag.", &[])
-        .header(200, "ETag", "Names the page.")
-        .header(200, "sealcast-query-id", "The query's name.")
-        .header(200, "sealcast-snapshot", "Which state of the log was asked.")
-        .header(200, "sealcast-vector", "The same as a token.")
-        .header(200, "sealcast-lag-ms", "Age of that state, or `unknown`.")
-        .header(200, "sealcast-complete", "`false`: ranges are missing.")
-        .header(200, "sealcast-missing", "The missing ranges, the first 64.")
-        .header(200, "sealcast-missing-count", "How many ranges are missing.")
+        .header(200, "ETag", "Names the page.");
+    told(route)
 }
 
 fn refusals(route: Route) -> Route {

@@ -73,7 +73,7 @@ pub(super) async fn page(
         }
     }
     let next = Cursor { shards, ..*cursor };
-    let next = (!next.shards.is_empty()).then(|| key.seal(&next));
+    let next = (!next.shards.is_empty()).then(|| key.wrap(&next));
     let missing = scope.missing();
     let body = document(written.events, next, &missing);
     Ok(Page { body, rows: written.rows, missing })

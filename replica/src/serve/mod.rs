@@ -34,6 +34,7 @@ pub(crate) use format::Format;
 pub(crate) use gate::Gate;
 pub(crate) use http::{head_of, router};
 pub use openapi::openapi;
+pub(crate) use openapi::told;
 pub(crate) use params::{Asks, QueryRequest, bounded_wait, token};
 pub(crate) use pin::pin;
 pub(crate) use run::{Head, Node, start};

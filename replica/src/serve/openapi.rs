@@ -133,7 +133,7 @@ fn answers(route: Route) -> Route {
         })
         .collect();
     let about = "The rows. A body that ends without its end mark is no answer.";
-    route
+    let route = route
         .parameter("header", "sealcast-min", text.clone(), "The same as min.")
         .parameter(
             "header",
@@ -149,7 +149,13 @@ fn answers(route: Route) -> Route {
             "ETags of answers that are there already.",
         )
         .answer(304, "The answer is the one with this ETag.", &[])
-        .header(200, "ETag", "Names the answer, where it depends on the snapshot alone.")
+        .header(200, "ETag", "Names the answer, where it depends on the snapshot alone.");
+    told(route)
+}
+
+/// The headers that every answer has, of SQL and of pages.
+pub(crate) fn told(route: Route) -> Route {
+    route
         .header(200, "sealcast-query-id", "The query's name.")
         .header(200, "sealcast-snapshot", "Which state of the log was asked.")
         .header(200, "sealcast-vector", "The same as a token.")

@@ -79,7 +79,7 @@ async fn a_ticket_is_renewed_and_fetched_from_another_replica_with_the_key() {
         let (base, key) = (bucket.dir.path().join(dir), key.map(Into::into));
         bucket.replica_with(move |config| {
             config.dir = base;
-            config.ticket_key_file = key;
+            config.opaque_key_file = key;
         })
     };
     let (one, two) = (keyed("one", Some(&key)).await, keyed("two", Some(&key)).await);

@@ -90,7 +90,7 @@ async fn a_cursor_is_for_its_maker_and_its_question() {
     assert_eq!(response.status(), 400);
     let problem: Value = response.json().await.unwrap();
     assert_eq!(problem["code"], "cursor_invalid");
-    assert!(problem["hint"].as_str().unwrap().contains("cursor_key_file"), "{problem}");
+    assert!(problem["hint"].as_str().unwrap().contains("opaque_key_file"), "{problem}");
     for at in (0..cursor.len()).step_by(7) {
         let mut changed = cursor.clone().into_bytes();
         changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
@@ -109,10 +109,10 @@ async fn a_replica_that_is_behind_waits() {
     let key = bucket.dir.path().join("cursor.key");
     #[expect(clippy::disallowed_methods, reason = "a test's own file needs no durability")]
     std::fs::write(&key, [7; 32]).unwrap();
-    let ahead = bucket.replica_with(|config| config.cursor_key_file = Some(key.clone())).await;
+    let ahead = bucket.replica_with(|config| config.opaque_key_file = Some(key.clone())).await;
     let dir = bucket.dir.path().join("behind");
     let change = |config: &mut crate::Config| {
-        (config.dir, config.cursor_key_file) = (dir.clone(), Some(key.clone()));
+        (config.dir, config.opaque_key_file) = (dir.clone(), Some(key.clone()));
         (config.poll_min_ms, config.poll_max_ms, config.hinted_poll_ms) = (59_000, 60_000, 60_000);
     };
     let behind = bucket.replica_with(change).await;

@@ -20,7 +20,7 @@ async fn replicas(world: &World) -> [Replica; 2] {
         let dir = world.bucket.dir.path().join(name);
         let replica = world
             .bucket
-            .replica_with(|config| (config.dir, config.cursor_key_file) = (dir, Some(key.clone())))
+            .replica_with(|config| (config.dir, config.opaque_key_file) = (dir, Some(key.clone())))
             .await;
         replica.wait(&world.bucket.token()).await;
         replica
