@@ -28,8 +28,6 @@ impl Seaweed {
         #[expect(clippy::disallowed_methods, reason = "a test's own file needs no durability")]
         std::fs::write(&identities, config).expect("identities");
         let port = free_port();
-        // SeaweedFS derives its gRPC ports from these: they must be far apart and below 55,536.
-        let base = 20_000 + (port % 10_000);
         let args = [
             "server".to_owned(),
             format!("-dir={}", dir.path().display()),
@@ -39,11 +37,11 @@ impl Seaweed {
             format!("-s3.port={port}"),
             format!("-s3.port.grpc={}", free_port()),
             format!("-s3.config={}", identities.display()),
-            format!("-master.port={base}"),
+            format!("-master.port={}", free_port()),
             format!("-master.port.grpc={}", free_port()),
-            format!("-volume.port={}", base + 1),
+            format!("-volume.port={}", free_port()),
             format!("-volume.port.grpc={}", free_port()),
-            format!("-filer.port={}", base + 2),
+            format!("-filer.port={}", free_port()),
             format!("-filer.port.grpc={}", free_port()),
             "-volume.max=20".to_owned(),
             "-master.volumeSizeLimitMB=64".to_owned(),
