@@ -20,12 +20,19 @@ impl Writer {
 
     #[inline]
     fn head(&mut self, major: u8, value: u64) {
-        let major = major << 5;
+        let [.., low] = value.to_be_bytes();
+        if value <= 23 {
+            self.buffer.push(major << 5 | low);
+        } else {
+            self.long_head(major << 5, value);
+        }
+    }
+
+    fn long_head(&mut self, major: u8, value: u64) {
         let [a, b, c, d, e, f, g, h] = value.to_be_bytes();
         // Every arm is one write of known length.
         match value {
-            0..=23 => self.buffer.push(major | h),
-            24..=0xff => self.buffer.extend_from_slice(&[major | 24, h]),
+            0..=0xff => self.buffer.extend_from_slice(&[major | 24, h]),
             0x100..=0xffff => self.buffer.extend_from_slice(&[major | 25, g, h]),
             0x1_0000..=0xffff_ffff => {
                 self.buffer.extend_from_slice(&[major | 26, e, f, g, h]);

@@ -25,7 +25,7 @@ pub(crate) struct BenchArgs {
 pub(super) enum Bench {
     /// Build a data set: store, warm replica, Parquet files of the same rows; bytes a row
     Data(DataArgs),
-    /// Durable events/s in batches, and acknowledgements/s of single events
+    /// Durable events/s in batches, the tree's share of the CPU, acknowledgements/s of single events
     Ingest(IngestArgs),
     /// Rows/s that a writer seals, and what its steps cost
     Seal(SealArgs),
@@ -35,7 +35,7 @@ pub(super) enum Bench {
     Freshness(FreshnessArgs),
     /// The sixteen queries over a data set, hot
     Query(QueryArgs),
-    /// Milliseconds of a proof from a data set's tiles, and what the tree costs on the way in
+    /// Milliseconds of a verified proof from a data set's tiles, with nothing kept in memory
     Proofs(ProofsArgs),
     /// Queries/s of many clients: pages, points, newest of an actor
     Concurrency(ConcurrencyArgs),

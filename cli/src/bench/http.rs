@@ -18,6 +18,11 @@ impl Http {
         Ok(Http { client: client.map_err(failed)?, base: base.trim_end_matches('/').to_owned() })
     }
 
+    /// Where requests go.
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
     /// Sends events; anything but a success is a failure.
     pub(super) async fn send(&self, ndjson: Bytes) -> Result<Bytes, Failure> {
         let request = self.client.post(format!("{}/v1/events", self.base));

@@ -1,11 +1,14 @@
 //! `bench ingest`: durable events a second in batches, acknowledgements a second one by one.
 
+use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use sealcast_common::event::{Position, encode_leaf};
+use sealcast_common::integrity::{CompactRange, leaf_hash};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -13,12 +16,16 @@ use super::args::IngestArgs;
 use super::events::{Generator, write_json};
 use super::http::Http;
 use super::report::Report;
-use super::stats::{Times, Watch};
+use super::stats::{CpuWatch, Times, Watch, process_cpu};
+use crate::args::FlushWait;
+use crate::client::Client;
 use crate::commands::roles::writer_failure;
 use crate::output::{Failure, failed, note};
 
 /// Events sent in batches, unless stated.
 const ROWS: u64 = 1_000_000;
+/// Events whose leaves are hashed, at most.
+const TREE_ROWS: u64 = 200_000;
 
 /// A writer in this process, in a temporary folder.
 pub(super) struct OwnWriter {
@@ -83,24 +90,9 @@ async fn batches(
     note("making the requests");
     let bodies = bodies(events, rows, args.batch);
     let bytes: u64 = bodies.iter().map(|body| body.len() as u64).sum();
-    let bodies = Arc::new(bodies);
-    let next = Arc::new(AtomicU64::new(0));
     let before = durable(http).await?;
-    let watch = Watch::default();
-    let mut senders = JoinSet::new();
-    for _ in 0..args.connections {
-        let (bodies, next, http) = (Arc::clone(&bodies), Arc::clone(&next), http.clone());
-        senders.spawn(async move {
-            let mut times = Times::default();
-            while let Some(body) = bodies.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                let watch = Watch::default();
-                http.send(body.clone()).await?;
-                times.push(watch.elapsed());
-            }
-            Ok::<_, Failure>(times)
-        });
-    }
-    let mut times = all(senders).await?;
+    let (watch, start) = (Watch::default(), process_cpu());
+    let (mut times, client) = send(args.connections, bodies, http.base().to_owned()).await?;
     let (rate, seconds) = (watch.rate(rows), watch.elapsed().as_secs_f64());
     require(durable(http).await?.saturating_sub(before), rows)?;
     let how = format!("{} connections, {} a request", args.connections, args.batch);
@@ -109,7 +101,80 @@ async fn batches(
     report.figure("an event as JSON", bytes as f64 / rows as f64, "B");
     report.figure("request p50", times.quantile_ms(0.5), "ms");
     report.figure("request p99", times.quantile_ms(0.99), "ms");
+    if args.writer.is_none() {
+        Client::new(http.base())?.flush(FlushWait::Sealed).await?;
+        let all = process_cpu().zip(start).map(|(end, start)| end.saturating_sub(start));
+        tree(all.map(|all| all.saturating_sub(client)), rows, events, report)?;
+    }
     Ok(())
+}
+
+/// Sends everything from one thread; answers what a request took, and what the thread computed.
+async fn send(
+    connections: u64,
+    bodies: Vec<Bytes>,
+    url: String,
+) -> Result<(Times, Duration), Failure> {
+    let sending = async move {
+        // Connections belong to the runtime that has opened them.
+        let (http, bodies) = (Http::new(&url)?, Arc::new(bodies));
+        let next = Arc::new(AtomicU64::new(0));
+        let mut senders = JoinSet::new();
+        for _ in 0..connections {
+            let (bodies, next, http) = (Arc::clone(&bodies), Arc::clone(&next), http.clone());
+            senders.spawn(async move {
+                let mut times = Times::default();
+                while let Some(body) = bodies.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                    let watch = Watch::default();
+                    http.send(body.clone()).await?;
+                    times.push(watch.elapsed());
+                }
+                Ok::<_, Failure>(times)
+            });
+        }
+        all(senders).await
+    };
+    let thread = tokio::task::spawn_blocking(move || {
+        let cpu = CpuWatch::default();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let times = runtime.map_err(failed)?.block_on(sending)?;
+        Ok((times, cpu.elapsed()))
+    });
+    thread.await.map_err(failed)?
+}
+
+/// What the tree adds to the writer's work: each leaf is hashed when it is committed, and again by
+/// the judge of its segment.
+fn tree(
+    writer: Option<Duration>,
+    rows: u64,
+    events: &Generator,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let micros = |time: Duration, rows: u64| time.as_secs_f64() * 1e6 / rows as f64;
+    let hashed = rows.min(TREE_ROWS);
+    let tree = micros(hash_leaves(events, hashed)?, hashed);
+    report.figure("leaf and tree, hashed once", tree, "µs/event");
+    if let Some(writer) = writer {
+        let writer = micros(writer, rows);
+        report.figure("the writer's CPU, sealing included", writer, "µs/event");
+        let share = 200.0 * tree / writer;
+        report.goal("leaf and tree, hashed twice, of it", share, "%", "≤ 10");
+    }
+    Ok(())
+}
+
+/// What it takes to hash the leaves of `rows` events into a tree.
+fn hash_leaves(events: &Generator, rows: u64) -> Result<Duration, Failure> {
+    let leaf = |seq| {
+        let position = Position { log_id: [7; 16], seq, ingested_at: Generator::arrival(seq) };
+        encode_leaf(&events.event(seq).as_ref(), &position).map_err(failed)
+    };
+    let leaves = (0..rows).map(leaf).collect::<Result<Vec<_>, _>>()?;
+    let (cpu, mut tree) = (CpuWatch::default(), CompactRange::empty(0));
+    leaves.iter().for_each(|leaf| tree.append(leaf_hash(leaf)));
+    black_box(tree);
+    Ok(cpu.elapsed())
 }
 
 fn bodies(events: &Generator, rows: u64, batch: u64) -> Vec<Bytes> {

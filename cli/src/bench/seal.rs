@@ -12,7 +12,7 @@ use super::http::Http;
 use super::ingest::{OwnWriter, rows_of};
 use super::report::Report;
 use super::segments::{encode, generate};
-use super::stats::{Times, Watch};
+use super::stats::{CpuWatch, Times, Watch};
 use crate::args::FlushWait;
 use crate::client::Client;
 use crate::output::{Failure, failed};
@@ -120,7 +120,7 @@ pub(super) async fn verify(args: SealArgs) -> Result<(), Failure> {
     report.save(args.common.json.as_deref())
 }
 
-/// On one thread, from memory: decompressing the object, judging every byte, row and leaf.
+/// On one thread, by its CPU time, from memory: decompressing the object, judging every byte, row and leaf.
 fn judge(seed: u64, rows: u64, runs: u64) -> Result<Report, Failure> {
     let made = generate(&Generator::new(seed), 0..rows)?;
     let file = encode(made, &CompactRange::empty(0))?;
@@ -132,12 +132,12 @@ fn judge(seed: u64, rows: u64, runs: u64) -> Result<Report, Failure> {
     let object = compress(&buffer, cuts).map_err(failed)?;
     let (mut judged, mut unpacked) = (Times::default(), Times::default());
     for _ in 0..runs {
-        let watch = Watch::default();
+        let cpu = CpuWatch::default();
         let bytes = decompress(&object, raw).map_err(failed)?;
-        unpacked.push(watch.elapsed());
-        let watch = Watch::default();
+        unpacked.push(cpu.elapsed());
+        let cpu = CpuWatch::default();
         verify_segment(Buffer::from_vec(bytes), &expect).map_err(failed)?;
-        judged.push(watch.elapsed());
+        judged.push(cpu.elapsed());
     }
     let (judge, unpack) = (judged.quantile_ms(0.5), unpacked.quantile_ms(0.5));
     let mut report = Report::new("verify", rows, seed);

@@ -78,9 +78,21 @@ pub fn keyed_digest(domain: &str, bytes: &[u8]) -> [u8; 32] {
     static KEY: LazyLock<ContextKey> =
         LazyLock::new(|| hash_derive_key_context("sealcast 2026-12 digest v1"));
     let mut hasher = blake3::Hasher::new_from_context_key(&KEY);
-    hasher.update(&(domain.len() as u64).to_le_bytes());
-    hasher.update(domain.as_bytes());
-    hasher.update(bytes);
+    let parts = [&(domain.len() as u64).to_le_bytes(), domain.as_bytes(), bytes];
+    // What fits into a block, as ids do, goes there in one piece.
+    let (mut block, mut end) = ([0; 64], 0);
+    let fits = parts.iter().all(|part| {
+        let room = block.get_mut(end..end + part.len());
+        end += part.len();
+        room.map(|room| room.copy_from_slice(part)).is_some()
+    });
+    if fits {
+        hasher.update(&block[..end]);
+    } else {
+        for part in parts {
+            hasher.update(part);
+        }
+    }
     *hasher.finalize().as_bytes()
 }
 

@@ -84,3 +84,16 @@ fn a_note_verifies_and_any_change_is_refused() {
         assert!(!accepted, "byte {at} changed and accepted");
     }
 }
+
+#[test]
+fn a_digest_is_the_same_whether_it_fits_into_a_block_or_not() {
+    for domain in ["", "d", "event id index"] {
+        for length in 0..150 {
+            let bytes = vec![7; length];
+            let mut hasher = blake3::Hasher::new_derive_key("sealcast 2026-12 digest v1");
+            hasher.update(&(domain.len() as u64).to_le_bytes());
+            hasher.update(domain.as_bytes()).update(&bytes);
+            assert_eq!(keyed_digest(domain, &bytes), *hasher.finalize().as_bytes(), "{length}");
+        }
+    }
+}

@@ -30,7 +30,7 @@ impl<'a> TextColumn<'a> {
     }
 
     /// The value at `row`.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, row: usize) -> Option<&'a str> {
         match self {
             TextColumn::Plain(array) => array.is_valid(row).then(|| array.value(row)),
@@ -72,30 +72,25 @@ pub struct EventColumns<'a> {
     seq: &'a PrimitiveArray<UInt64Type>,
     targets: &'a ListArray,
     target_parts: [&'a StringArray; 3],
-    texts: Vec<TextColumn<'a>>,
+    tenant: TextColumn<'a>,
+    action: TextColumn<'a>,
+    category: TextColumn<'a>,
+    actor_type: TextColumn<'a>,
+    actor_id: TextColumn<'a>,
+    actor_name: TextColumn<'a>,
+    target_type: TextColumn<'a>,
+    target_id: TextColumn<'a>,
+    outcome: TextColumn<'a>,
+    outcome_reason: TextColumn<'a>,
+    source_ip: TextColumn<'a>,
+    user_agent: TextColumn<'a>,
+    service: TextColumn<'a>,
+    request_id: TextColumn<'a>,
+    session_id: TextColumn<'a>,
+    trace_id: TextColumn<'a>,
+    message: TextColumn<'a>,
+    attributes: TextColumn<'a>,
 }
-
-/// The text columns in the order of [`EventColumns::texts`].
-const TEXTS: [&str; 18] = [
-    "tenant",
-    "action",
-    "category",
-    "actor_type",
-    "actor_id",
-    "actor_name",
-    "target_type",
-    "target_id",
-    "outcome",
-    "outcome_reason",
-    "source_ip",
-    "user_agent",
-    "service",
-    "request_id",
-    "session_id",
-    "trace_id",
-    "message",
-    "attributes",
-];
 
 impl<'a> EventColumns<'a> {
     /// Finds every column by name and type.
@@ -106,6 +101,7 @@ impl<'a> EventColumns<'a> {
         let part = |i: usize| {
             parts.columns().get(i).and_then(|a| a.as_string_opt::<i32>()).ok_or_else(wrong)
         };
+        let text = |name| typed(batch, name, TextColumn::new);
         Ok(EventColumns {
             rows: batch.num_rows(),
             event_id: typed(batch, "event_id", |array| array.as_fixed_size_binary_opt())?,
@@ -116,10 +112,24 @@ impl<'a> EventColumns<'a> {
             seq: typed(batch, "_seq", |array| array.as_primitive_opt())?,
             targets,
             target_parts: [part(0)?, part(1)?, part(2)?],
-            texts: TEXTS
-                .iter()
-                .map(|name| typed(batch, name, TextColumn::new))
-                .collect::<Result<_, _>>()?,
+            tenant: text("tenant")?,
+            action: text("action")?,
+            category: text("category")?,
+            actor_type: text("actor_type")?,
+            actor_id: text("actor_id")?,
+            actor_name: text("actor_name")?,
+            target_type: text("target_type")?,
+            target_id: text("target_id")?,
+            outcome: text("outcome")?,
+            outcome_reason: text("outcome_reason")?,
+            source_ip: text("source_ip")?,
+            user_agent: text("user_agent")?,
+            service: text("service")?,
+            request_id: text("request_id")?,
+            session_id: text("session_id")?,
+            trace_id: text("trace_id")?,
+            message: text("message")?,
+            attributes: text("attributes")?,
         })
     }
 
@@ -152,64 +162,69 @@ impl<'a> EventColumns<'a> {
 
     /// `actor_id`.
     pub fn actor_id(&self, row: usize) -> Option<&'a str> {
-        self.text(4, row)
+        self.actor_id.get(row)
     }
 
     /// What rows are sorted by.
     pub fn place(&self, row: usize) -> (&'a str, i64, u64) {
-        (self.text(0, row).unwrap_or_default(), self.time.value(row), self.seq(row))
+        (self.tenant.get(row).unwrap_or_default(), self.time.value(row), self.seq(row))
     }
 
     /// The flattened first target, which is not in the leaf: it must equal `targets[0]`.
     pub fn flat_target(&self, row: usize) -> (Option<&'a str>, Option<&'a str>) {
-        (self.text(6, row), self.text(7, row))
-    }
-
-    fn text(&self, column: usize, row: usize) -> Option<&'a str> {
-        self.texts.get(column).and_then(|text| text.get(row))
+        (self.target_type.get(row), self.target_id.get(row))
     }
 
     /// The event at `row`.
     pub fn event(&self, row: usize) -> EventRef<'a> {
-        EventRef {
-            event_id: self.event_id(row),
-            tenant: self.text(0, row).unwrap_or_default(),
-            time: Micros(self.time.value(row)),
-            action: self.text(1, row).unwrap_or_default(),
-            category: self.text(2, row),
-            actor_type: self.text(3, row),
-            actor_id: self.text(4, row),
-            actor_name: self.text(5, row),
-            targets: self.targets(row),
-            outcome: self.text(8, row),
-            outcome_reason: self.text(9, row),
-            severity: self.severity.is_valid(row).then(|| self.severity.value(row)),
-            source_ip: self.text(10, row),
-            user_agent: self.text(11, row),
-            service: self.text(12, row),
-            request_id: self.text(13, row),
-            session_id: self.text(14, row),
-            trace_id: self.text(15, row),
-            message: self.text(16, row),
-            attributes: self.text(17, row),
-        }
+        let mut event = EventRef::default();
+        self.read(row, &mut event);
+        event
     }
 
-    fn targets(&self, row: usize) -> Vec<TargetRef<'a>> {
+    /// The event at `row`, in memory that is used again.
+    pub(super) fn read(&self, row: usize, event: &mut EventRef<'a>) {
+        let mut targets = std::mem::take(&mut event.targets);
+        self.read_targets(row, &mut targets);
+        *event = EventRef {
+            targets,
+            event_id: self.event_id(row),
+            tenant: self.tenant.get(row).unwrap_or_default(),
+            time: Micros(self.time.value(row)),
+            action: self.action.get(row).unwrap_or_default(),
+            category: self.category.get(row),
+            actor_type: self.actor_type.get(row),
+            actor_id: self.actor_id.get(row),
+            actor_name: self.actor_name.get(row),
+            outcome: self.outcome.get(row),
+            outcome_reason: self.outcome_reason.get(row),
+            severity: self.severity.is_valid(row).then(|| self.severity.value(row)),
+            source_ip: self.source_ip.get(row),
+            user_agent: self.user_agent.get(row),
+            service: self.service.get(row),
+            request_id: self.request_id.get(row),
+            session_id: self.session_id.get(row),
+            trace_id: self.trace_id.get(row),
+            message: self.message.get(row),
+            attributes: self.attributes.get(row),
+        };
+    }
+
+    fn read_targets(&self, row: usize, targets: &mut Vec<TargetRef<'a>>) {
+        targets.clear();
         if self.targets.is_null(row) {
-            return Vec::new();
+            return;
         }
         let offsets = self.targets.value_offsets();
         let (Ok(start), Ok(end)) =
             (usize::try_from(offsets[row]), usize::try_from(offsets[row + 1]))
         else {
-            return Vec::new();
+            return;
         };
         let get = |part: &'a StringArray, i: usize| part.is_valid(i).then(|| part.value(i));
         let [kind, id, name] = self.target_parts;
-        (start..end)
-            .map(|i| TargetRef { kind: get(kind, i), id: get(id, i), name: get(name, i) })
-            .collect()
+        let target = |i| TargetRef { kind: get(kind, i), id: get(id, i), name: get(name, i) };
+        targets.extend((start..end).map(target));
     }
 }
 

@@ -1,15 +1,17 @@
 //! Rows into a sealed file's bytes: build batches, write Arrow IPC, add the seal.
 
 use std::borrow::Borrow;
+use std::collections::HashMap;
 
 use arrow_array::RecordBatch;
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
 use arrow_schema::ArrowError;
+use foldhash::fast::RandomState;
 
 use super::build::build_batches;
 use super::facts::summarize;
-use super::index::{actor_hash, encode_index, entry, event_hash};
+use super::index::{actor_hash, encode_index, event_hash};
 use super::seal::{Block, BlockKind, RequestEntry, SEAL_KEY, Seal};
 use super::spread::{spread, threads};
 use super::{SCHEMA_VERSION, columns::EventColumns};
@@ -77,10 +79,13 @@ pub fn encode_rows<E: Borrow<Event> + Sync>(
         writer.write(batch).map_err(failed)?;
     }
     let mut blocks = split_blocks(writer.get_ref())?;
-    for (kind, entries) in indexes(&batches, threads())? {
+    let indexes = spread(threads(), INDEXES.len(), |i| {
+        id_hashes(&batches, INDEXES[i]).map(|hashes| encode_index(&hashes))
+    });
+    for (kind, index) in INDEXES.into_iter().zip(indexes) {
         let file = writer.get_mut();
         let offset = file.len() as u64;
-        file.extend(encode_index(&entries));
+        file.extend(index?);
         file.resize(file.len().next_multiple_of(ALIGNMENT), 0);
         let bytes = file.get(offset as usize..).unwrap_or_default();
         blocks.push(Block { kind, offset, len: bytes.len() as u64, crc32: crc32(bytes) });
@@ -118,30 +123,31 @@ fn make_seal(
     })
 }
 
-/// The sorted entries of the two id indexes over all rows.
-pub(super) fn indexes(
+/// The kinds of the two id indexes.
+pub(super) const INDEXES: [BlockKind; 2] = [BlockKind::EventIndex, BlockKind::ActorIndex];
+
+/// The hashes of the ids of one kind, row by row over all batches.
+pub(super) fn id_hashes(
     batches: &[RecordBatch],
-    threads: usize,
-) -> Result<Vec<(BlockKind, Vec<u64>)>, Corruption> {
-    let kinds = [BlockKind::EventIndex, BlockKind::ActorIndex];
-    let made = spread(threads, kinds.len(), |i| {
-        let rows = batches.iter().map(RecordBatch::num_rows).sum();
-        let (mut entries, mut row) = (Vec::with_capacity(rows), 0);
-        for batch in batches {
-            let columns = EventColumns::new(batch)?;
-            for at in 0..columns.rows() {
-                let hash = match kinds[i] {
-                    BlockKind::EventIndex => Some(event_hash(&columns.event_id(at))),
-                    _ => columns.actor_id(at).map(actor_hash),
-                };
-                entries.extend(hash.map(|hash| entry(hash, row)));
-                row += 1;
+    kind: BlockKind,
+) -> Result<Vec<Option<u32>>, Corruption> {
+    let mut hashes = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
+    let mut known: HashMap<&str, u32, RandomState> = HashMap::default();
+    for batch in batches {
+        let columns = EventColumns::new(batch)?;
+        let rows = 0..columns.rows();
+        match kind {
+            BlockKind::EventIndex => {
+                hashes.extend(rows.map(|row| Some(event_hash(&columns.event_id(row)))));
             }
+            // Who acts acts often: most are known already.
+            _ => hashes.extend(rows.map(|row| {
+                let actor = columns.actor_id(row)?;
+                Some(*known.entry(actor).or_insert_with(|| actor_hash(actor)))
+            })),
         }
-        entries.sort_unstable();
-        Ok((kinds[i], entries))
-    });
-    made.into_iter().collect()
+    }
+    Ok(hashes)
 }
 
 /// Finds the messages that the IPC writer has written so far.

@@ -5,6 +5,10 @@
 //! then `count u32 LE | crc32 of the table u32 LE | "SCZF0001"`. Trust comes from hashes of the
 //! uncompressed file and of the whole object, both in the signed commit.
 
+use std::io::Cursor;
+
+use zstd::bulk::Decompressor;
+
 use crate::fault::Corruption;
 use crate::integrity::crc32;
 use crate::limits::SEGMENT_BYTES_MAX;
@@ -98,17 +102,19 @@ pub fn decompress(object: &[u8], raw_len: u64) -> Result<Vec<u8>, Corruption> {
         let found = format!("{} bytes", table.raw_len());
         return Err(Corruption::new("length", None, format!("{raw_len} bytes"), found));
     }
-    let mut out = Vec::with_capacity(usize::try_from(raw_len).unwrap_or(0));
+    // One after the other into one buffer: its room bounds what any frame can unpack to.
+    let mut out = Cursor::new(Vec::with_capacity(usize::try_from(raw_len).unwrap_or(0)));
+    let mut zstd = Decompressor::default();
     for (_, raw_len, at, len) in &table.frames {
         let bad = |found: String| Corruption::new("zstd", *at, "a zstd frame", found);
         let (start, len) = (*at as usize, *len as usize);
         let frame = object.get(start..start + len).ok_or_else(|| bad("too short".into()))?;
-        let raw = zstd::bulk::decompress(frame, *raw_len as usize)
-            .map_err(|error| bad(error.to_string()))?;
-        if raw.len() as u64 != *raw_len {
-            return Err(bad(format!("{} bytes, not {raw_len}", raw.len())));
+        let found = zstd.decompress_to_buffer(frame, &mut out);
+        let found = found.map_err(|error| bad(error.to_string()))? as u64;
+        if found != *raw_len {
+            return Err(bad(format!("{found} bytes, not {raw_len}")));
         }
-        out.extend(raw);
+        out.set_position(out.position() + found);
     }
-    Ok(out)
+    Ok(out.into_inner())
 }

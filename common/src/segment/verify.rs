@@ -9,15 +9,15 @@ use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 
 use super::columns::EventColumns;
-use super::encode::indexes;
+use super::encode::{INDEXES, id_hashes};
 use super::facts::summarize;
 use super::form::verify_form;
 use super::index::is_index_of;
 use super::schema::{COLUMNS, field};
-use super::seal::{Block, Seal};
+use super::seal::{Block, BlockKind, Seal};
 use super::spread::{spread, threads};
 use super::{SCHEMA_VERSION, SegmentView};
-use crate::event::{LeafHasher, Position};
+use crate::event::{EventRef, LeafHasher, Position};
 use crate::fault::{Corruption, hex};
 use crate::integrity::{CompactRange, Hash, crc32, file_hash, log_id, shard_origin};
 
@@ -63,6 +63,14 @@ pub fn verify_segment_leaves(
     expect: &Expectation,
 ) -> Result<(SegmentView, Vec<Hash>), Corruption> {
     verify_on(1, buffer, expect).map(|(view, _, leaves)| (view, leaves))
+}
+
+/// The same with all cores, for whom somebody waits.
+pub fn verify_segment_leaves_at_once(
+    buffer: Buffer,
+    expect: &Expectation,
+) -> Result<(SegmentView, Vec<Hash>), Corruption> {
+    verify_on(threads(), buffer, expect).map(|(view, _, leaves)| (view, leaves))
 }
 
 fn verify_on(
@@ -216,6 +224,7 @@ fn out_of_order(seq: u64) -> Corruption {
 fn derive_leaves(seal: &Seal, columns: &EventColumns<'_>) -> Result<Vec<Leaf>, Corruption> {
     let (log_id, mut hasher) = (log_id(&seal.origin), LeafHasher::default());
     let (mut leaves, mut last) = (Vec::with_capacity(columns.rows()), None);
+    let mut event = EventRef::default();
     for row in 0..columns.rows() {
         let (seq, ingested_at) = (columns.seq(row), columns.ingested_at(row));
         let at = |check, expected: &str, found: String| {
@@ -225,7 +234,7 @@ fn derive_leaves(seal: &Seal, columns: &EventColumns<'_>) -> Result<Vec<Leaf>, C
             let found = columns.shard(row).to_string();
             return Err(at("shard", &format!("_shard {}", seal.shard), found));
         }
-        let event = columns.event(row);
+        columns.read(row, &mut event);
         let first = event.targets.first().copied().unwrap_or_default();
         if (first.kind, first.id) != columns.flat_target(row) {
             let found = format!("{:?}", columns.flat_target(row));
@@ -335,14 +344,20 @@ fn verify_summaries(
     if facts != seal.facts {
         return Err(Corruption::new("facts", None, "facts as the rows give them", "others"));
     }
-    for (kind, entries) in indexes(batches, threads)? {
-        let block = seal.blocks_of(kind).next();
-        let found = block.map(|block| view.block(block)).unwrap_or_default();
-        if !is_index_of(found, &entries) {
-            let offset = block.map(|block| block.offset);
-            let expected = format!("{kind:?} as the rows give it");
-            return Err(Corruption::new("index", offset, expected, "another"));
-        }
+    let indexes = spread(threads, INDEXES.len(), |i| verify_index(view, batches, INDEXES[i]));
+    indexes.into_iter().collect()
+}
+
+fn verify_index(
+    view: &SegmentView,
+    batches: &[RecordBatch],
+    kind: BlockKind,
+) -> Result<(), Corruption> {
+    let block = view.seal().blocks_of(kind).next();
+    let found = block.map(|block| view.block(block)).unwrap_or_default();
+    if is_index_of(found, &id_hashes(batches, kind)?) {
+        return Ok(());
     }
-    Ok(())
+    let expected = format!("{kind:?} as the rows give it");
+    Err(Corruption::new("index", block.map(|block| block.offset), expected, "another"))
 }
