@@ -29,7 +29,7 @@ def adbc():
         objects = connection.adbc_get_objects(depth="all").read_all().to_pylist()
         names = [t["table_name"] for s in objects[0]["catalog_db_schemas"] for t in s["db_schema_tables"]]
         assert "events" in names and "segments" in names, names
-        assert connection.adbc_get_table_types() == ["BASE TABLE", "SYSTEM TABLE"]
+        assert connection.adbc_get_table_types() == ["BASE TABLE", "SYSTEM TABLE", "VIEW"]
         assert connection.adbc_get_info()["vendor_name"] == "sealcast"
         assert connection.adbc_current_catalog == "sealcast"
         partitions, schema = cursor.adbc_execute_partitions("select tenant from events")

@@ -13,12 +13,16 @@ use arrow_flight::sql::{
 use sealcast_common::serve::access::Grant;
 
 use crate::serve::{Format, Node};
-use crate::sql::{CATALOG, EVENTS_SCHEMA, QueryScope, SYSTEM_SCHEMA, SystemSource};
+use crate::sql::{CATALOG, EVENTS_SCHEMA, QueryScope, SYSTEM_SCHEMA, SystemSource, VIEWS, comment};
 
 /// Of `events`.
 const TABLE: &str = "BASE TABLE";
+/// Of its rows under other names.
+const VIEW: &str = "VIEW";
 /// Of what a node tells of itself.
 const SYSTEM: &str = "SYSTEM TABLE";
+/// Where Flight SQL has the comment on a column.
+const REMARKS: &str = "ARROW:FLIGHT:SQL:REMARKS";
 /// The columns that tell one row from all others.
 const KEY: [&str; 2] = ["_shard", "_seq"];
 
@@ -32,12 +36,25 @@ pub(super) struct Table {
 
 impl Table {
     fn kind(&self) -> &'static str {
-        if self.schema == EVENTS_SCHEMA { TABLE } else { SYSTEM }
+        match self.schema == EVENTS_SCHEMA {
+            true if VIEWS.contains(&self.name.as_str()) => VIEW,
+            true => TABLE,
+            false => SYSTEM,
+        }
     }
 
     /// As an answer in this form has them.
     pub(super) fn columns(&self, format: Format) -> SchemaRef {
-        format.columns(&self.columns)
+        let columns = format.columns(&self.columns);
+        if self.kind() != TABLE {
+            return columns;
+        }
+        let fields = columns.fields().iter().map(|field| {
+            let mut told = field.metadata().clone();
+            told.extend(comment(field.name()).map(|text| (REMARKS.to_owned(), text.to_owned())));
+            Field::clone(field).with_metadata(told)
+        });
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 }
 
@@ -105,6 +122,7 @@ pub(super) fn tables(
 pub(super) fn table_types() -> Result<RecordBatch, FlightError> {
     let mut builder = CommandGetTableTypes {}.into_builder();
     builder.append(TABLE);
+    builder.append(VIEW);
     builder.append(SYSTEM);
     builder.build()
 }

@@ -9,7 +9,9 @@ use sealcast_common::serve::{Problem, suggest};
 use sealcast_vault::{OpenError, ProveError};
 use serde_json::json;
 
-use crate::sql::{Bound, NotBegun, OverBound, Position, QueryError, SegmentUnavailable, Stale};
+use crate::sql::{
+    Bound, NotBegun, OverBound, Position, QueryError, SegmentUnavailable, Stale, tables,
+};
 
 /// Characters of an engine's message that are passed on.
 const MESSAGE_CHARS_MAX: usize = 2_000;
@@ -131,10 +133,11 @@ fn root(error: &DataFusionError) -> Problem {
         DataFusionError::Plan(text) => {
             let problem = Problem::new(Kind::Invalid, "plan_error", message);
             if text.contains("not found") && text.contains("table") {
-                return problem.hint(
-                    "tables: events, and sealcast.segments, sealcast.shards, \
-                    sealcast.streams, sealcast.replicas, sealcast.queries (SHOW TABLES lists them)",
-                );
+                return unknown_table(text);
+            }
+            if text.starts_with("Invalid function") {
+                return Problem { code: "unknown_function", ..problem }
+                    .hint("docs/http.md names ours; the others are DataFusion's");
             }
             problem.hint("DESCRIBE events lists the columns and their types")
         }
@@ -303,6 +306,21 @@ fn not_available(
         OpenError::Quarantined { corruption, .. } => problem.with("check", corruption.check),
         _ => problem,
     }
+}
+
+fn unknown_table(text: &str) -> Problem {
+    // The engine's name of it is complete: database, schema, table.
+    let name = text.split('\'').nth(1).unwrap_or_default();
+    let name = name.strip_prefix("sealcast.").unwrap_or(name);
+    let name: String = name.strip_prefix("public.").unwrap_or(name).chars().take(64).collect();
+    let known: Vec<String> = tables().collect();
+    let hint = match suggest(&name.to_lowercase(), known.iter().map(String::as_str)) {
+        Some(close) => format!("did you mean {close}?"),
+        None => "tables lists what there is".to_owned(),
+    };
+    Problem::new(Kind::Invalid, "unknown_table", format!("table {name} does not exist"))
+        .with("tables", known)
+        .hint(hint)
 }
 
 fn unknown_column(schema: &SchemaError, message: String) -> Problem {

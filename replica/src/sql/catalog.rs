@@ -1,4 +1,4 @@
-//! The names that a query can see: `events`, the schema `sealcast`, nothing else.
+//! The names that a query can see: `events` and its views, the schema `sealcast`, nothing else.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use datafusion::error::Result;
 use super::session::QueryScope;
 use super::system;
 use super::table::EventsTable;
+use super::views::{VIEWS, view};
 
 /// The catalog, which clients call the database.
 pub const CATALOG: &str = "sealcast";
@@ -16,6 +17,12 @@ pub const CATALOG: &str = "sealcast";
 pub const EVENTS_SCHEMA: &str = "public";
 /// The schema of the system tables.
 pub const SYSTEM_SCHEMA: &str = "sealcast";
+
+/// Every table, as people write its name.
+pub(crate) fn tables() -> impl Iterator<Item = String> {
+    let system = system::TABLES.iter().map(|name| format!("{SYSTEM_SCHEMA}.{name}"));
+    ["events"].into_iter().chain(VIEWS).map(str::to_owned).chain(system)
+}
 
 /// Catalog list, catalog: one object, made for one query.
 #[derive(Clone, Debug)]
@@ -64,17 +71,18 @@ struct EventsSchema {
 #[async_trait]
 impl SchemaProvider for EventsSchema {
     fn table_names(&self) -> Vec<String> {
-        vec!["events".to_owned()]
+        ["events"].into_iter().chain(VIEWS).map(str::to_owned).collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let table =
-            || Arc::new(EventsTable::new(Arc::clone(&self.scope))) as Arc<dyn TableProvider>;
-        Ok(self.table_exist(name).then(table))
+        match name {
+            "events" => Ok(Some(Arc::new(EventsTable::new(Arc::clone(&self.scope))))),
+            _ => view(name, &self.scope),
+        }
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        name == "events"
+        name == "events" || VIEWS.contains(&name)
     }
 }
 

@@ -4,15 +4,19 @@
 //! snapshot) with `states`, `table` (which segments survive), `prune` and `spans` (which rows of them), `scan`
 //! and `read` (the plan's leaf), with `search` and `needle` (text), `keep` (what a filter leaves),
 //! `group` (labels by code) and `utc` (hours), `rewrite` (ids as people write them), `prove` (rows to proofs), `bind` (parameters), `bounded`
-//! with `growth` and `memory` (what a query may take), `catalog` and `system` (the other tables).
+//! with `growth` and `memory` (what a query may take), `functions` with `cidr`, `catalog` with `views`,
+//! `columns` and `system` (the other tables).
 
 mod bind;
 mod bounded;
 mod bounds;
 mod catalog;
 mod checked;
+mod cidr;
+mod columns;
 mod error;
 mod expansion;
+mod functions;
 mod group;
 mod growth;
 mod join_text;
@@ -36,12 +40,16 @@ mod system;
 mod table;
 mod tenants;
 mod utc;
+mod views;
 
 pub use bind::Params;
+pub(crate) use catalog::tables;
 pub use catalog::{CATALOG, EVENTS_SCHEMA, SYSTEM_SCHEMA};
+pub(crate) use columns::comment;
 pub use error::{Bound, NotBegun, OverBound, Position, QueryError, SegmentUnavailable, Stale};
 pub(crate) use read::unavailable;
 pub use session::{
     Engine, EngineError, Limits, Missing, Outline, Planned, Prepared, QueryLimits, QueryScope,
 };
 pub use system::{ReplicaInfo, SystemSource};
+pub(crate) use views::VIEWS;

@@ -16,7 +16,7 @@ use datafusion::execution::object_store::{
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{FunctionRegistry as _, SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::Analyzer;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
@@ -32,16 +32,16 @@ use super::bounds::check_plan;
 use super::catalog::{CATALOG, EVENTS_SCHEMA, QueryCatalog};
 use super::checked::checked;
 use super::error::{Bound, OverBound, QueryError, SegmentUnavailable, Stale};
+use super::functions;
 use super::group::GroupByCode;
 use super::memory::QueryPool;
 use super::read::unavailable;
 use super::repeatable::is_repeatable;
-use super::rewrite::{EventIdText, UuidText};
+use super::rewrite::EventIdText;
 use super::statement::parse;
 use super::states::{States, task_context};
 use super::stop::stoppable;
 use super::system::SystemSource;
-use super::utc::{DATE_TRUNC, UtcTrunc};
 
 /// What the copies of one constant may take in a batch, bytes.
 const CONSTANTS_BYTES: u64 = 64 * CONSTANT_BYTES_MAX;
@@ -286,11 +286,8 @@ impl Engine {
             .with_analyzer_rules(rules)
             .with_physical_optimizer_rule(Arc::new(GroupByCode))
             .build();
-        base.register_udf(Arc::new(ScalarUDF::new_from_impl(UuidText::new())))?;
-        let date_trunc = UtcTrunc::new(base.udf(DATE_TRUNC)?);
-        base.register_udf(Arc::new(ScalarUDF::new_from_impl(date_trunc)))?;
         base.register_expr_planner(Arc::new(EventIdText::new()))?;
-        datafusion_functions_json::register_all(&mut base)?;
+        functions::register(&mut base)?;
         Ok(Engine { states: Arc::new(States::new(base)) })
     }
 

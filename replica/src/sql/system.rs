@@ -15,11 +15,13 @@ use sealcast_common::fault::hex;
 use sealcast_common::serve::access::Grant;
 use sealcast_vault::{Lag, SegmentEntry, VaultStatus};
 
+use super::columns::columns;
 use super::session::QueryScope;
 use crate::queries::QueryInfo;
 
 /// Their names.
-pub(super) const TABLES: [&str; 5] = ["queries", "replicas", "segments", "shards", "streams"];
+pub(super) const TABLES: [&str; 6] =
+    ["columns", "queries", "replicas", "segments", "shards", "streams"];
 
 /// A replica node.
 #[derive(Clone, Debug)]
@@ -47,6 +49,7 @@ pub trait SystemSource: Send + Sync + fmt::Debug {
 /// One table's rows, at this moment (and `segments` and `shards` of the query's snapshot).
 pub(super) fn table(name: &str, scope: &Arc<QueryScope>) -> Result<Option<Arc<dyn TableProvider>>> {
     let columns = match name {
+        "columns" => columns(),
         "queries" => queries(scope),
         "replicas" => replicas(scope),
         "segments" => segments(scope),

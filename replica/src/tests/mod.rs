@@ -2,6 +2,7 @@
 
 mod answers;
 mod caching;
+mod comfort;
 mod escapes;
 mod flight;
 mod hostile;

@@ -57,7 +57,14 @@ async fn nothing_but_reading_is_allowed() {
     for sql in statements {
         let (status, problem) = replica.refusal(&json!({ "sql": sql })).await;
         let code = problem["code"].as_str().unwrap();
-        let refused = ["statement_not_allowed", "not_supported", "syntax_error", "plan_error"];
+        let refused = [
+            "statement_not_allowed",
+            "not_supported",
+            "syntax_error",
+            "plan_error",
+            "unknown_function",
+            "unknown_table",
+        ];
         assert!((400..500).contains(&status) && refused.contains(&code), "{sql}: {problem}");
     }
     assert!(!file_of(&bucket, "out.csv").exists());
@@ -87,7 +94,8 @@ async fn files_and_urls_are_no_tables() {
         let code = problem["code"].as_str().unwrap();
         assert_eq!(status, 400, "{sql}: {problem}");
         assert!(
-            ["plan_error", "syntax_error", "not_supported"].contains(&code),
+            ["plan_error", "unknown_table", "unknown_function", "syntax_error", "not_supported"]
+                .contains(&code),
             "{sql}: {problem}"
         );
         assert!(!problem.to_string().contains("root:"), "{sql}");
@@ -109,12 +117,19 @@ async fn mistakes_come_with_place_and_hint() {
     assert_eq!((status, problem["code"].as_str()), (400, Some("syntax_error")), "{problem}");
     assert_eq!(problem["position"]["line"], 2, "{problem}");
     let (_, problem) = replica.refusal(&json!({ "sql": "select * from event" })).await;
-    assert_eq!(problem["code"], "plan_error");
-    assert!(problem["hint"].as_str().unwrap().contains("events"), "{problem}");
+    assert_eq!(
+        (&problem["code"], &problem["hint"]),
+        (&json!("unknown_table"), &json!("did you mean events?"))
+    );
+    let (_, problem) = replica.refusal(&json!({ "sql": "select 1 from sealcast.segmnts" })).await;
+    assert_eq!(problem["hint"], "did you mean sealcast.segments?");
+    let (_, problem) = replica.refusal(&json!({ "sql": "select 1 from nothing_like_it" })).await;
+    assert_eq!(problem["tables"].as_array().unwrap().len(), 9, "{problem}");
     let (_, problem) = replica.refusal(&json!({ "sql": "  drop table events" })).await;
     assert_eq!(problem["position"], json!({ "line": 1, "column": 3 }));
-    let (_, problem) = replica.refusal(&json!({ "sql": "select nofunction(1)" })).await;
-    assert_eq!(problem["code"], "plan_error");
+    let (_, problem) = replica.refusal(&json!({ "sql": "select date_trnc(1)" })).await;
+    assert_eq!(problem["code"], "unknown_function");
+    assert!(problem["detail"].as_str().unwrap().contains("'date_trunc'"), "{problem}");
     let (status, problem) = replica.refusal(&json!({ "sql": "select 1 / 0" })).await;
     assert_eq!((status, problem["code"].as_str()), (422, Some("query_failed")), "{problem}");
     let (_, problem) = replica.refusal(&json!({ "sql": "  " })).await;

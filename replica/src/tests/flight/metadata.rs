@@ -30,7 +30,10 @@ async fn tables_are_listed_as_each_client_asks_for_them() {
     let info = client.get_db_schemas(CommandGetDbSchemas::default()).await.unwrap();
     assert_eq!(texts(&fetch(&mut client, info).await.unwrap(), 1), ["public", "sealcast"]);
     let info = client.get_table_types().await.unwrap();
-    assert_eq!(texts(&fetch(&mut client, info).await.unwrap(), 0), ["BASE TABLE", "SYSTEM TABLE"]);
+    assert_eq!(
+        texts(&fetch(&mut client, info).await.unwrap(), 0),
+        ["BASE TABLE", "SYSTEM TABLE", "VIEW"]
+    );
 
     let all = CommandGetTables::default();
     let pattern = |text: &str| CommandGetTables {
@@ -43,7 +46,7 @@ async fn tables_are_listed_as_each_client_asks_for_them() {
     };
     let catalog = |text: &str| CommandGetTables { catalog: Some(text.into()), ..all.clone() };
     for (query, rows) in [
-        (all.clone(), 6),
+        (all.clone(), 9),
         (pattern("events"), 1),
         (pattern("ev%"), 1),
         (pattern("event_"), 1),
@@ -52,8 +55,8 @@ async fn tables_are_listed_as_each_client_asks_for_them() {
         (kind("BASE TABLE"), 1),
         (kind("TABLE"), 1),
         (kind("table"), 1),
-        (kind("VIEW"), 0),
-        (catalog("sealcast"), 6),
+        (kind("VIEW"), 2),
+        (catalog("sealcast"), 9),
         (catalog("other"), 0),
     ] {
         let info = client.get_tables(query.clone()).await.unwrap();
@@ -66,6 +69,8 @@ async fn tables_are_listed_as_each_client_asks_for_them() {
     let found = fetch(&mut client, info).await.unwrap();
     let bytes = found[0].column(4).as_binary::<i32>().value(0).to_vec();
     let told = Schema::try_from(IpcMessage(bytes.into())).unwrap();
+    let remarks = &told.field_with_name("tenant").unwrap().metadata()["ARROW:FLIGHT:SQL:REMARKS"];
+    assert_eq!(remarks, "owner of the event");
     let rows = ask(&mut client, "select * from events").await;
     let fields = |schema: &Schema| -> Vec<_> {
         schema.fields().iter().map(|f| (f.name().clone(), f.data_type().clone())).collect()
@@ -149,6 +154,6 @@ async fn sessions_keep_nothing_and_close_well() {
     assert_eq!(listed.len(), 8);
     let flights = client.inner_mut().list_flights(arrow_flight::Criteria::default()).await.unwrap();
     let flights: Vec<_> = flights.into_inner().try_collect().await.unwrap();
-    assert_eq!(flights.len(), 6);
+    assert_eq!(flights.len(), 9);
     replica.stop().await;
 }

@@ -65,7 +65,7 @@ async fn descriptors_may_be_paths_and_sql() {
     }
     let strange = FlightDescriptor::new_path(vec!["events\" where \"x".into()]);
     let status = client.inner_mut().get_flight_info(strange).await.unwrap_err();
-    assert_eq!(code(&status), "plan_error", "{status}");
+    assert_eq!(code(&status), "unknown_table", "{status}");
     replica.stop().await;
 }
 
