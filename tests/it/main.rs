@@ -16,6 +16,7 @@ mod hostile;
 mod kills;
 mod mapping;
 mod matrix;
+mod notebook;
 mod openapi;
 mod operator;
 mod outage;
