@@ -35,6 +35,8 @@ async fn every_variable_that_is_set_is_one() {
     }
     let mut all = Vec::new();
     files(&deploy(), &mut all);
+    // What a client is told is no setting of a role.
+    all.retain(|(path, _)| !path.starts_with(deploy().join("notebook")));
     let mut checked = 0;
     for (path, text) in all {
         let is_name = |c: char| c.is_ascii_uppercase() || c == '_' || c.is_ascii_digit();

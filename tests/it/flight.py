@@ -122,7 +122,7 @@ def flightsql():
     info = client.execute(SQL)
     assert client.do_get(info.endpoints[0].ticket).read_all()["n"][0].as_py() == COUNT
     info = client.get_tables(include_schema=True)
-    assert client.do_get(info.endpoints[0].ticket).read_all().num_rows == 6
+    assert client.do_get(info.endpoints[0].ticket).read_all().num_rows == 9
     info = client.get_primary_keys(TableRef(table="events"))
     assert client.do_get(info.endpoints[0].ticket).read_all()["column_name"].to_pylist() == ["_shard", "_seq"]
 

@@ -67,7 +67,7 @@ async fn the_notebook_finds_the_attack_and_proves_it() {
     let executed: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
     let shown = shown(&executed);
     for expected in
-        ["203.0.113.9", "vega", "user-0", "whose key has signed", "refused: another root"]
+        ["203.0.113.9", "image/png", "user-0", "whose key has signed", "refused: another root"]
     {
         assert!(shown.contains(expected), "{expected}: {shown}");
     }

@@ -167,7 +167,8 @@ pub(crate) fn told(route: Route) -> Route {
 
 pub(super) fn refusals(route: Route) -> Route {
     route
-        .problems(400, &["syntax_error", "statement_not_allowed", "plan_error", "unknown_column"])
+        .problems(400, &["syntax_error", "statement_not_allowed", "plan_error"])
+        .problems(400, &["unknown_column", "unknown_table", "unknown_function"])
         .problems(400, &["not_supported", "request_invalid", "body_invalid", "format_unknown"])
         .problems(400, &["token_invalid"])
         .problems(406, &["not_acceptable"])

@@ -1,6 +1,7 @@
 //! Arrow Flight SQL through the library's own client, over real files in a real store folder.
 
 mod escapes;
+mod golden;
 mod hostile;
 mod metadata;
 mod prepared;
