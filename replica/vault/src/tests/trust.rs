@@ -183,7 +183,8 @@ async fn a_head_that_lies_stops_attaching_until_it_is_gone() {
         put(&thief).await;
         let before = node.vault.snapshot().vector.clone();
         shipper.ship(0, 3).await;
-        let status = node.until(|status| broken(status).is_some()).await;
+        let both = |status: &VaultStatus| broken(status).is_some() && fault(status).is_some();
+        let status = node.until(both).await;
         assert_eq!((broken(&status), fault(&status)), (Some(check), Some(check)));
         assert_eq!(node.vault.snapshot().vector, before, "attached");
         put(&keeper).await;
