@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use sealcast_common::clock::{Clock as _, WallClock};
 
 /// Measures from its making.
@@ -20,36 +21,29 @@ impl Watch {
 }
 
 /// Measures what this thread computes, in user and system mode: on a busy machine that says more of
-/// a core than time does. Where the system does not tell, it is time.
+/// a core than time does.
 #[derive(Debug)]
-pub(super) struct CpuWatch(Watch, Option<Duration>);
+pub(super) struct CpuWatch(Duration);
 
 impl Default for CpuWatch {
     fn default() -> Self {
-        CpuWatch(Watch::default(), thread_cpu())
+        CpuWatch(cpu(ClockId::ThreadCPUTime))
     }
 }
 
 impl CpuWatch {
     pub(super) fn elapsed(&self) -> Duration {
-        let cpu = thread_cpu().zip(self.1).map(|(now, start)| now.saturating_sub(start));
-        cpu.unwrap_or_else(|| self.0.elapsed())
+        cpu(ClockId::ThreadCPUTime).saturating_sub(self.0)
     }
 }
 
-/// What this thread has computed so far, as Linux tells it: nanoseconds.
-fn thread_cpu() -> Option<Duration> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+/// What this process has computed so far.
+pub(super) fn process_cpu() -> Duration {
+    cpu(ClockId::ProcessCPUTime)
 }
 
-/// What this process has computed so far, as Linux tells it: hundredths of a second.
-pub(super) fn process_cpu() -> Option<Duration> {
-    let text = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name may hold anything, and ends with the last parenthesis.
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    Some(Duration::from_millis((ticks(11)? + ticks(12)?) * 10))
+fn cpu(clock: ClockId) -> Duration {
+    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
 }
 
 /// Collected durations.

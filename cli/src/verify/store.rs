@@ -9,7 +9,7 @@ use sealcast_common::catalog::names::{
 use sealcast_common::checked;
 use sealcast_common::fault::{Corruption, hex, unhex};
 use sealcast_common::integrity::{CompactRange, Hash, file_hash, range_digest};
-use sealcast_common::segment::{Expectation, decompress, verify_segment_leaves_at_once};
+use sealcast_common::segment::{Expectation, decompress, verify_segment_leaves};
 use sealcast_common::wire::StoreFile;
 
 use super::cluster::{self, ClusterLog};
@@ -194,7 +194,7 @@ fn judge(
         frontier: tree,
         root_after: Some(descriptor.root_after),
     };
-    let (view, leaves) = verify_segment_leaves_at_once(Buffer::from(raw), &expect)?;
+    let (view, leaves) = verify_segment_leaves(Buffer::from(raw), &expect)?;
     let seal = view.seal();
     let digest = range_digest(&seal.range_nodes);
     let facts = (descriptor.time, descriptor.ingested_at);

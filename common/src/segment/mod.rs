@@ -31,10 +31,7 @@ pub use facts::{BatchZone, Facts, TenantRun};
 pub use frames::{FrameTable, compress, decompress};
 pub use index::{IdIndex, actor_hash, event_hash};
 pub use seal::{Block, BlockKind, RequestEntry, Seal};
-pub use verify::{
-    Expectation, verify_segment, verify_segment_at_once, verify_segment_leaves,
-    verify_segment_leaves_at_once,
-};
+pub use verify::{Expectation, verify_segment, verify_segment_at_once, verify_segment_leaves};
 pub use view::SegmentView;
 
 use crate::fault::{hex, unhex};

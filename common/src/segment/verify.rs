@@ -65,14 +65,6 @@ pub fn verify_segment_leaves(
     verify_on(1, buffer, expect).map(|(view, _, leaves)| (view, leaves))
 }
 
-/// The same with all cores, for whom somebody waits.
-pub fn verify_segment_leaves_at_once(
-    buffer: Buffer,
-    expect: &Expectation,
-) -> Result<(SegmentView, Vec<Hash>), Corruption> {
-    verify_on(threads(), buffer, expect).map(|(view, _, leaves)| (view, leaves))
-}
-
 fn verify_on(
     threads: usize,
     buffer: Buffer,

@@ -132,12 +132,12 @@ fn root(error: &DataFusionError) -> Problem {
         }
         DataFusionError::Plan(text) => {
             let problem = Problem::new(Kind::Invalid, "plan_error", message);
-            if text.contains("not found") && text.contains("table") {
-                return unknown_table(text);
-            }
-            if text.starts_with("Invalid function") {
+            if text.starts_with("Invalid function") || text.starts_with("table function") {
                 return Problem { code: "unknown_function", ..problem }
                     .hint("docs/http.md names ours; the others are DataFusion's");
+            }
+            if text.contains("not found") && text.contains("table") {
+                return unknown_table(text);
             }
             problem.hint("DESCRIBE events lists the columns and their types")
         }

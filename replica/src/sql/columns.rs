@@ -1,4 +1,4 @@
-//! `sealcast.columns`: what every column of every table means.
+//! `sealcast.columns`: what each column of `events` means.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub(crate) fn comment(column: &str) -> Option<&'static str> {
     COLUMNS.iter().find(|(name, ..)| *name == column).map(|(_, _, comment)| *comment)
 }
 
-/// One row for each column of `events`: the tables of this schema are told by their names.
+/// One row for each of them.
 pub(super) fn columns() -> Vec<(&'static str, ArrayRef)> {
     let schema = logical_schema();
     let fields = || schema.fields().iter();

@@ -6,11 +6,10 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::error::Result;
-use datafusion::functions::datetime::expr_fn::date_part;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast, col, lit, when};
 
 use super::session::QueryScope;
@@ -48,7 +47,7 @@ const ECS: [(&str, &str); 24] = [
 ];
 
 /// Column of `events`, and its name in OCSF.
-const OCSF: [(&str, &str); 22] = [
+const OCSF: [(&str, &str); 23] = [
     ("time", "time_dt"),
     ("event_id", "metadata.uid"),
     ("ingested_at", "metadata.logged_time_dt"),
@@ -71,6 +70,7 @@ const OCSF: [(&str, &str); 22] = [
     ("message", "message"),
     ("attributes", "unmapped"),
     ("_shard", "_shard"),
+    ("_seq", "_seq"),
 ];
 
 /// OCSF's class of API activity, its category, and "other" among its activities.
@@ -105,7 +105,9 @@ fn ecs() -> Result<Vec<Expr>> {
 }
 
 fn ocsf() -> Result<Vec<Expr>> {
-    let epoch = date_part(lit("epoch"), col("time")) * lit(1_000.0);
+    // Milliseconds since 1970, by integers alone.
+    let millis = DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()));
+    let epoch = cast(cast(col("time"), millis), DataType::Int64);
     let is = |outcome: &str| col("outcome").eq(lit(outcome));
     let failed = is("failure").or(is("denied"));
     let status_id = when(is("success"), lit(1)).when(failed.clone(), lit(2)).otherwise(lit(0))?;
@@ -125,7 +127,7 @@ fn ocsf() -> Result<Vec<Expr>> {
         lit(OTHER).alias("activity_id"),
         col("action").alias("activity_name"),
         lit(CLASS * 100 + OTHER).alias("type_uid"),
-        cast(epoch, DataType::Int64).alias("time"),
+        epoch.alias("time"),
         severity_id.alias("severity_id"),
         status_id.alias("status_id"),
         status.alias("status"),
@@ -133,6 +135,5 @@ fn ocsf() -> Result<Vec<Expr>> {
         lit("Sealcast").alias("metadata.product.name"),
     ];
     columns.extend(renamed(&OCSF));
-    columns.push(col("_seq"));
     Ok(columns)
 }

@@ -1,14 +1,16 @@
 //! What makes queries short: buckets of time, blocks of addresses, views, comments.
 
+use sealcast_common::clock::Micros;
 use sealcast_common::event::Event;
 use serde_json::{Value, json};
 
-use super::kit::{Bucket, Replica, event, event_id};
+use super::kit::{Bucket, EPOCH, Replica, event, event_id};
 
 async fn addressed(ips: &[Option<&str>]) -> Bucket {
     let mut bucket = Bucket::new().await;
     let rows = (0..).zip(ips).map(|(seq, ip)| Event {
         source_ip: ip.map(str::to_owned),
+        time: Micros(EPOCH + seq as i64 * 1_001_000),
         outcome_reason: Some("because".into()),
         ..event(0, seq)
     });
@@ -96,7 +98,11 @@ async fn views_show_the_same_rows_under_other_names() {
         answer["rows"],
         json!([[6003, 600_399, 1_700_000_000_000_i64, 1, 2, "Failure", "user.login", "actor-0"]])
     );
-    // Pruning, tags and counts go through to the table.
+    // Milliseconds since 1970.
+    let times = replica.rows("select \"time\" from ocsf_api_activity order by _seq").await;
+    let expected: Vec<_> = (0..6).map(|seq| [EPOCH / 1_000 + seq * 1_001]).collect();
+    assert_eq!(times, json!(expected));
+    // Counts go through to the table.
     for view in ["events", "ecs", "ocsf_api_activity"] {
         let rows = replica.rows(&format!("select count(*) from {view}")).await;
         assert_eq!(rows, json!([[6]]), "{view}");

@@ -127,6 +127,8 @@ async fn mistakes_come_with_place_and_hint() {
     assert_eq!(problem["tables"].as_array().unwrap().len(), 9, "{problem}");
     let (_, problem) = replica.refusal(&json!({ "sql": "  drop table events" })).await;
     assert_eq!(problem["position"], json!({ "line": 1, "column": 3 }));
+    let (_, problem) = replica.refusal(&json!({ "sql": "select * from read_csv('x')" })).await;
+    assert_eq!(problem["code"], "unknown_function", "{problem}");
     let (_, problem) = replica.refusal(&json!({ "sql": "select date_trnc(1)" })).await;
     assert_eq!(problem["code"], "unknown_function");
     assert!(problem["detail"].as_str().unwrap().contains("'date_trunc'"), "{problem}");
