@@ -224,6 +224,9 @@ pub(crate) struct SqlArgs {
     /// How long to wait for it, milliseconds
     #[arg(long, default_value_t = 10_000, value_name = "MS")]
     pub(crate) wait_ms: u64,
+    /// The state of an earlier answer, as its header sealcast-as-of says, or a flush's token
+    #[arg(long, value_name = "POSITION")]
+    pub(crate) as_of: Option<String>,
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }

@@ -235,6 +235,7 @@ pub async fn start_on(
         clock: Arc::clone(&seams.clock),
         gate: Gate::new(&config),
         cursor_key: CursorKey::new(&secret),
+        as_of_key: serve::AsOfKey::new(&secret),
         queries: Arc::new(Queries::new(Arc::clone(&seams.clock), Arc::clone(&seams.random))),
         tasks: queries.clone(),
         quiet_ms: AtomicU64::new(0),

@@ -33,6 +33,11 @@ pub(crate) async fn run(args: SqlArgs) -> Result<u8, Failure> {
     let mut body = json!({ "sql": statement, "params": params });
     if let Some(token) = &args.min {
         body["min"] = json!(token);
+    }
+    if let Some(position) = &args.as_of {
+        body["as_of"] = json!(position);
+    }
+    if args.min.is_some() || args.as_of.is_some() {
         body["wait_ms"] = json!(args.wait_ms);
     }
     print_result(&client, body, args.format).await?;

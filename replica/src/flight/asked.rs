@@ -13,8 +13,9 @@ use super::refused;
 use crate::serve::{Asks, Format, QueryRequest, bounded_wait, token};
 use crate::sql::Params;
 
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 8] = [
     "sealcast-min",
+    "sealcast-as-of",
     "sealcast-wait-ms",
     "sealcast-allow-partial",
     "sealcast-allow-stale",
@@ -30,6 +31,7 @@ const ENDPOINTS: &str = "x-sealcast-endpoints";
 #[serde(default)]
 pub(super) struct Asked {
     pub(super) min: Option<String>,
+    pub(super) as_of: Option<String>,
     pub(super) wait_ms: Option<u64>,
     pub(super) allow_partial: bool,
     pub(super) allow_stale: bool,
@@ -53,6 +55,7 @@ impl Asked {
             let value = value.to_str().map_err(|_| bad(name, "printable text"))?.trim();
             match name {
                 "sealcast-min" => asked.min = Some(value.to_owned()),
+                "sealcast-as-of" => asked.as_of = Some(value.to_owned()),
                 "sealcast-wait-ms" => asked.wait_ms = Some(bounded_wait(number(name, value)?)?),
                 "sealcast-allow-partial" => asked.allow_partial = flag(name, value)?,
                 "sealcast-allow-stale" => asked.allow_stale = flag(name, value)?,
@@ -98,6 +101,7 @@ impl Asked {
             timeout_ms: self.timeout_ms,
             max_rows: self.max_rows,
             min: self.min.as_deref().map(token).transpose()?,
+            as_of: self.as_of.clone(),
             wait_ms: self.wait_ms,
             allow_partial: self.allow_partial,
             allow_stale: self.allow_stale,

@@ -149,7 +149,7 @@ async fn attend(
     let waiting = async {
         let place = node.gate.place(&grant.id)?;
         let min = wished(asked.min.as_ref(), cursor.as_ref());
-        let snapshot = pin(node, (min.as_ref(), asked.wait_ms), grant).await?;
+        let snapshot = pin(node, (min.as_ref(), asked.wait_ms), None, grant).await?;
         if !snapshot.has_begun() {
             return Err(not_begun());
         }
@@ -169,6 +169,7 @@ async fn attend(
         query_id: query.id().to_string(),
         lag: snapshot.lag(),
         missing: Vec::new(),
+        as_of: None,
         etag: (!asked.allow_partial).then(|| tag.clone()),
         not_modified: false,
         outline: None,

@@ -67,6 +67,7 @@ async fn enter(server: &Arc<Server>, knock: Knock, access: Access) -> Option<Ses
                 key,
                 settings,
                 block: Block::Outside,
+                as_of: None,
                 statements: Default::default(),
                 portals: Default::default(),
                 text: String::new(),

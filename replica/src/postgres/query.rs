@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 
 use super::copy::CopyOut;
-use super::session::{Session, Trouble};
+use super::session::{Block, Session, Trouble};
 use super::state::{Refusal, notice};
 use super::value::{Cells, Column, Misfit, columns};
 use super::wire::Wire;
@@ -78,6 +78,7 @@ impl Session {
             timeout_ms: asked.timeout_ms,
             max_rows: asked.max_rows,
             min: asked.min,
+            as_of: self.as_of.clone().or(asked.as_of),
             wait_ms: asked.wait_ms,
             allow_partial: asked.allow_partial,
             allow_stale: asked.allow_stale,
@@ -92,7 +93,13 @@ impl Session {
             started = Box::pin(start(&node, request)) => started,
             () = self.wire.left() => return Err(Trouble::Gone),
         };
-        started.map_err(|problem| Trouble::from(Refusal::from(problem).within(&self.text, sql)))
+        let (head, parts) = started
+            .map_err(|problem| Trouble::from(Refusal::from(problem).within(&self.text, sql)))?;
+        // The first statement of a block says which state all of them see.
+        if self.block == Block::Repeatable && self.as_of.is_none() {
+            self.as_of.clone_from(&head.as_of);
+        }
+        Ok((head, parts))
     }
 }
 

@@ -17,7 +17,7 @@ use super::settings::Settings;
 use super::state::{Refusal, notice};
 use super::value::{Column, format};
 use super::wire::Wire;
-use super::words::{Wants, read};
+use super::words::{ISOLATION, REPEATABLE, Wants, isolation, read};
 use super::{MESSAGE_BYTES_MAX, Server};
 use crate::metrics;
 use crate::sql::PgType;
@@ -48,11 +48,14 @@ impl From<Malformed> for Trouble {
     }
 }
 
-/// Blocks of statements are kept for clients' sake: each statement sees the newest snapshot.
+/// Blocks of statements. There is nothing to undo in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Block {
     Outside,
+    /// Each statement sees the newest snapshot.
     Inside,
+    /// All of them see the one that the first of them saw.
+    Repeatable,
     /// A statement of it was refused: so is the rest.
     Failed,
 }
@@ -69,6 +72,8 @@ pub(super) struct Session {
     pub(super) key: Key,
     pub(super) settings: Settings,
     pub(super) block: Block,
+    /// Which state the statements of a repeatable block see.
+    pub(super) as_of: Option<String>,
     pub(super) statements: HashMap<String, Statement>,
     pub(super) portals: HashMap<String, Portal>,
     /// What the client has sent as a whole, of which a statement is a part.
@@ -159,7 +164,7 @@ impl Session {
 
     fn refuse(&mut self, refusal: &Refusal) {
         metrics::postgres_statement(refusal.code);
-        if self.block == Block::Inside {
+        if matches!(self.block, Block::Inside | Block::Repeatable) {
             self.block = Block::Failed;
         }
         refusal.write(&mut self.wire.out);
@@ -168,7 +173,7 @@ impl Session {
     async fn ready(&mut self) -> Result<(), Trouble> {
         let status = match self.block {
             Block::Outside => b'I',
-            Block::Inside => b'T',
+            Block::Inside | Block::Repeatable => b'T',
             Block::Failed => b'E',
         };
         self.wire.out.ready(status);
@@ -265,19 +270,20 @@ impl Session {
                 self.complete("RESET");
             }
             Wants::Show(name) => self.show(&name, whole)?,
-            Wants::Begin { alone } => {
-                if alone {
-                    notice(
-                        &mut self.wire.out,
-                        "each statement sees the newest snapshot, also within a block",
-                    );
-                }
-                self.block = Block::Inside;
+            Wants::Begin { repeatable } => {
+                let usual = || self.settings.get(ISOLATION).and_then(isolation);
+                self.begin(repeatable.or_else(usual).unwrap_or(false));
                 self.complete("BEGIN");
+            }
+            Wants::Isolate { repeatable } => {
+                if self.block != Block::Outside && self.as_of.is_none() {
+                    self.begin(repeatable);
+                }
+                self.complete("SET");
             }
             Wants::Commit | Wants::Rollback => {
                 let kept = wants == Wants::Commit && self.block != Block::Failed;
-                self.block = Block::Outside;
+                (self.block, self.as_of) = (Block::Outside, None);
                 self.portals.retain(|_, portal| portal.hold);
                 self.complete(if kept { "COMMIT" } else { "ROLLBACK" });
             }
@@ -316,11 +322,18 @@ impl Session {
         Ok(())
     }
 
+    fn begin(&mut self, repeatable: bool) {
+        self.block = if repeatable { Block::Repeatable } else { Block::Inside };
+    }
+
     fn show(&mut self, name: &str, whole: bool) -> Result<(), Refusal> {
         let rows: Vec<Vec<String>> = match name {
             "all" => {
                 let all = self.settings.all().into_iter();
                 all.map(|(name, value)| vec![name.into(), value.into(), String::new()]).collect()
+            }
+            "transaction_isolation" if self.block == Block::Repeatable => {
+                vec![vec![REPEATABLE.to_owned()]]
             }
             name => {
                 let value = self

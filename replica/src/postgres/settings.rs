@@ -41,6 +41,7 @@ pub(super) struct Asked {
     pub(super) timeout_ms: Option<u64>,
     pub(super) max_rows: Option<u64>,
     pub(super) min: Option<Token>,
+    pub(super) as_of: Option<String>,
     pub(super) wait_ms: Option<u64>,
     pub(super) allow_partial: bool,
     pub(super) allow_stale: bool,
@@ -89,9 +90,12 @@ impl Settings {
             "sealcast.allow_stale" => self.asked.allow_stale = flag(&name, value)?,
             "sealcast.min" if value.is_empty() => self.asked.min = None,
             "sealcast.min" => self.asked.min = Some(token(value)?),
+            "sealcast.as_of" => {
+                self.asked.as_of = Some(value.to_owned()).filter(|as_of| !as_of.is_empty());
+            }
             other if other.starts_with("sealcast.") => {
                 return Err(Refusal::new("42704", format!("setting {other} is not known")).hint(
-                    "sealcast.min, sealcast.wait_ms, sealcast.max_rows, sealcast.allow_partial, sealcast.allow_stale",
+                    "sealcast.min, sealcast.as_of, sealcast.wait_ms, sealcast.max_rows, sealcast.allow_partial, sealcast.allow_stale",
                 ));
             }
             "client_encoding" => {
@@ -140,6 +144,7 @@ impl Settings {
                     "sealcast.allow_partial" => self.asked.allow_partial = false,
                     "sealcast.allow_stale" => self.asked.allow_stale = false,
                     "sealcast.min" => self.asked.min = None,
+                    "sealcast.as_of" => self.asked.as_of = None,
                     _ => {}
                 }
             }

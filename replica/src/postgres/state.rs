@@ -131,7 +131,7 @@ fn state(code: &str) -> &'static str {
         "not_supported" => "0A000",
         "parameter_invalid" => "22P02",
         "query_failed" => "22000",
-        "request_invalid" | "token_invalid" => "22023",
+        "request_invalid" | "token_invalid" | "as_of_invalid" => "22023",
         "query_cancelled" | "query_timeout" => "57014",
         "sql_too_large" | "too_many_rows" | "result_too_large" | "scan_too_large" => "54000",
         "memory_exhausted" => "53200",

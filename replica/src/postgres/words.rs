@@ -15,8 +15,13 @@ pub(super) enum Wants {
     },
     Reset(Option<String>),
     Show(String),
+    /// Whether all statements of the block see one state, if it is said.
     Begin {
-        alone: bool,
+        repeatable: Option<bool>,
+    },
+    /// The same of the block that is open.
+    Isolate {
+        repeatable: bool,
     },
     Commit,
     Rollback,
@@ -39,6 +44,11 @@ pub(super) enum Wants {
     CloseCursor(Option<String>),
     Copy(CopyOut),
 }
+
+/// The setting that a block takes its isolation from, where it says none; and its values.
+pub(super) const ISOLATION: &str = "default_transaction_isolation";
+pub(super) const REPEATABLE: &str = "repeatable read";
+const COMMITTED: &str = "read committed";
 
 struct Words<'s> {
     text: &'s str,
@@ -155,11 +165,18 @@ fn setting(words: &mut Words<'_>) -> Option<String> {
 fn set(words: &mut Words<'_>) -> Result<Wants, Refusal> {
     let whole = words.text.to_lowercase();
     words.any(&["session", "local"]);
-    if matches!(words.peek(), Some("transaction" | "characteristics" | "constraints")) {
+    if let Some(of @ ("transaction" | "characteristics" | "constraints")) = words.peek() {
         if whole.contains("read write") {
             return Err(writes());
         }
-        return Ok(Wants::Taken("SET"));
+        return Ok(match isolation(&whole) {
+            Some(repeatable) if of == "transaction" => Wants::Isolate { repeatable },
+            Some(repeatable) if of == "characteristics" => {
+                let value = if repeatable { REPEATABLE } else { COMMITTED };
+                Wants::Set { name: ISOLATION.to_owned(), value: value.to_owned() }
+            }
+            _ => Wants::Taken("SET"),
+        });
     }
     let name = setting(words).ok_or_else(|| unclear(words.text))?;
     if !words.take("to") && matches!(words.tokens.get(words.at), Some((Token::Symbol('='), ..))) {
@@ -174,10 +191,17 @@ pub(super) fn writes() -> Refusal {
         .hint("events come in through the writer")
 }
 
-/// Whether one state of the data for several statements is asked for.
 fn begin(sql: &str) -> Wants {
-    let sql = sql.to_lowercase();
-    Wants::Begin { alone: ["serializable", "repeatable"].iter().any(|word| sql.contains(word)) }
+    Wants::Begin { repeatable: isolation(&sql.to_lowercase()) }
+}
+
+/// Whether one state of the data for several statements is asked for.
+pub(super) fn isolation(text: &str) -> Option<bool> {
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    match says(&["serializable", "repeatable"]) {
+        true => Some(true),
+        false => says(&["committed", "uncommitted"]).then_some(false),
+    }
 }
 
 fn declare(words: &mut Words<'_>) -> Option<Wants> {
@@ -226,7 +250,15 @@ mod tests {
             Wants::Show("transaction_isolation".into())
         );
         assert_eq!(read("show tables"), Wants::Rows("show tables".into()));
-        assert_eq!(read("BEGIN READ ONLY"), Wants::Begin { alone: false });
+        assert_eq!(read("BEGIN READ ONLY"), Wants::Begin { repeatable: None });
+        let repeatable = Wants::Begin { repeatable: Some(true) };
+        assert_eq!(read("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), repeatable);
+        let isolated = Wants::Isolate { repeatable: true };
+        assert_eq!(read("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"), isolated);
+        assert_eq!(
+            read("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"),
+            set("default_transaction_isolation", "read committed")
+        );
         assert_eq!(read("rollback to savepoint a"), Wants::Taken("ROLLBACK"));
         let sql = "select 1 from events".to_owned();
         let declared = Wants::Declare { name: "c".into(), sql, hold: false };

@@ -126,7 +126,7 @@ where
     F: Future<Output = Result<T, Problem>> + Send + 'static,
 {
     let place = node.gate.place(&grant.id)?;
-    let snapshot = pin(node, (wish.min.as_ref(), wish.wait_ms), grant).await?;
+    let snapshot = pin(node, (wish.min.as_ref(), wish.wait_ms), None, grant).await?;
     if !snapshot.has_begun() {
         return Err(not_begun());
     }

@@ -3,9 +3,10 @@
 //! Reading order: `http` (routes), `params` (what a request may say), `run` (one query's tasks: `pin`,
 //! `gate`, `work`), `format` (batches → bytes, with `json` and `plain`), `body` (bytes → a stream
 //! that cannot lie), `etag`, `flight` (what its protocol has in common with this), `error` (every
-//! refusal, in one map). `influx`: the same for clients of InfluxDB 3. `ask` with `proofs` (rows, growth,
+//! refusal, in one map), `as_of` (which state an answer was of). `influx`: the same for clients of InfluxDB 3. `ask` with `proofs` (rows, growth,
 //! ranges) and `logs` (the URLs of C2SP): what shards' logs prove.
 
+mod as_of;
 mod ask;
 mod body;
 mod error;
@@ -26,6 +27,7 @@ mod proofs;
 mod run;
 mod work;
 
+pub(crate) use as_of::AsOfKey;
 pub(crate) use body::{Part, Parts};
 pub(crate) use error::{concealed, not_begun, problem, stale};
 pub(crate) use etag::matches as etag_matches;

@@ -36,7 +36,12 @@ fn options() -> Vec<(&'static str, Value, &'static str)> {
     vec![
         ("format", json!({ "enum": Format::NAMES }), "Form of the answer; otherwise `Accept`."),
         ("min", json!({ "type": "string" }), "Wait until the replica holds what this token names."),
-        ("wait_ms", wait, "How long to wait for `min`."),
+        (
+            "as_of",
+            json!({ "type": "string" }),
+            "The state of the answer that told this `sealcast-as-of`.",
+        ),
+        ("wait_ms", wait, "How long to wait for `min` and `as_of`."),
         ("timeout_ms", number.clone(), "Time of this query, below the server's bound."),
         ("max_rows", number, "Refuse to give more rows."),
         ("allow_partial", flag(), "Answer without segments that are missing."),
@@ -170,7 +175,7 @@ pub(super) fn refusals(route: Route) -> Route {
         .problems(400, &["syntax_error", "statement_not_allowed", "plan_error"])
         .problems(400, &["unknown_column", "unknown_table", "unknown_function"])
         .problems(400, &["not_supported", "request_invalid", "body_invalid", "format_unknown"])
-        .problems(400, &["token_invalid"])
+        .problems(400, &["token_invalid", "as_of_invalid"])
         .problems(406, &["not_acceptable"])
         .problems(408, &["query_timeout"])
         .problems(409, &["query_id_taken", "query_cancelled"])

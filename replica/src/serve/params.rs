@@ -15,7 +15,7 @@ use super::format::Format;
 use crate::sql::Params;
 
 /// The keys of body and URL.
-pub(super) const KEYS: [&str; 11] = [
+pub(super) const KEYS: [&str; 12] = [
     "sql",
     "q",
     "params",
@@ -23,6 +23,7 @@ pub(super) const KEYS: [&str; 11] = [
     "timeout_ms",
     "max_rows",
     "min",
+    "as_of",
     "wait_ms",
     "allow_partial",
     "allow_stale",
@@ -40,6 +41,7 @@ pub(crate) struct Stated {
     timeout_ms: Option<u64>,
     max_rows: Option<u64>,
     min: Option<String>,
+    as_of: Option<String>,
     wait_ms: Option<u64>,
     allow_partial: Option<bool>,
     allow_stale: Option<bool>,
@@ -66,6 +68,8 @@ pub(crate) struct QueryRequest {
     pub(crate) timeout_ms: Option<u64>,
     pub(crate) max_rows: Option<u64>,
     pub(crate) min: Option<Token>,
+    /// Where an answer stood that is wanted again, as it was told.
+    pub(crate) as_of: Option<String>,
     pub(crate) wait_ms: Option<u64>,
     pub(crate) allow_partial: bool,
     /// Answer also where nobody knows how old the answer is.
@@ -137,6 +141,7 @@ impl Stated {
             timeout_ms: self.timeout_ms.or(other.timeout_ms),
             max_rows: self.max_rows.or(other.max_rows),
             min: self.min.or(other.min),
+            as_of: self.as_of.or(other.as_of),
             wait_ms: self.wait_ms.or(other.wait_ms),
             allow_partial: self.allow_partial.or(other.allow_partial),
             allow_stale: self.allow_stale.or(other.allow_stale),
@@ -162,6 +167,7 @@ impl Stated {
         };
         let min = self.min.as_deref().or_else(|| text_of("sealcast-min"));
         let min = min.map(token).transpose()?;
+        let as_of = self.as_of.or_else(|| text_of("sealcast-as-of").map(str::to_owned));
         let wait_ms = self.wait_ms.map(bounded_wait).transpose()?;
         let query_id = text_of("sealcast-query-id").map(Uuid::try_parse).transpose();
         let query_id = query_id.map_err(|_| {
@@ -176,6 +182,7 @@ impl Stated {
             timeout_ms: self.timeout_ms,
             max_rows: self.max_rows,
             min,
+            as_of,
             wait_ms,
             allow_partial: self.allow_partial.unwrap_or(false),
             allow_stale: self.allow_stale.unwrap_or(false),

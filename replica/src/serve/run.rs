@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
+use super::as_of::AsOfKey;
 use super::body::{Part, Parts};
 use super::error::{concealed, problem};
 use super::gate::Gate;
@@ -47,6 +48,7 @@ pub(crate) struct Node {
     pub(crate) health: Health,
     pub(crate) gate: Gate,
     pub(crate) cursor_key: CursorKey,
+    pub(crate) as_of_key: AsOfKey,
     pub(crate) tasks: TaskTracker,
     /// Milliseconds since the store was last heard, by its quietest stream.
     pub(crate) quiet_ms: AtomicU64,
@@ -96,6 +98,8 @@ pub(crate) struct Head {
     pub(crate) snapshot: Arc<VaultSnapshot>,
     pub(crate) lag: Lag,
     pub(crate) missing: Vec<Missing>,
+    /// Where the snapshot stands, for those who want the same again.
+    pub(crate) as_of: Option<String>,
     /// Of an answer that may be asked for again.
     pub(crate) etag: Option<String>,
     /// What a statement is, for those who do not want its rows.
@@ -116,6 +120,7 @@ impl Head {
             ("sealcast-lag-ms", self.lag.to_string()),
             ("sealcast-complete", complete.to_string()),
         ];
+        told.extend(self.as_of.clone().map(|as_of| ("sealcast-as-of", as_of)));
         if !self.limited {
             told.push(("sealcast-vector", Token(self.snapshot.vector.clone()).to_text()));
         }
@@ -252,7 +257,7 @@ async fn attend(job: &Arc<Job>, parts: &mpsc::Sender<Part>) -> Result<u64, Failu
         // A place first: those who wait for data are as many at most as those who wait for a turn.
         let place = node.gate.place(&request.grant.id)?;
         let wish = (request.min.as_ref(), request.wait_ms);
-        let snapshot = pin(node, wish, &request.grant).await?;
+        let snapshot = pin(node, wish, request.as_of.as_deref(), &request.grant).await?;
         Ok((snapshot, node.gate.turn(place).await?))
     };
     let (snapshot, turn) = tokio::select! {

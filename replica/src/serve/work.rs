@@ -105,6 +105,7 @@ fn head(job: &Job, scope: &QueryScope, etag: Option<String>, not_modified: bool)
         missing: scope.missing(),
         etag,
         outline: None,
+        as_of: job.node.as_of_key.wrap(&scope.snapshot),
         not_modified,
         limited: job.request.grant.is_limited(),
     }

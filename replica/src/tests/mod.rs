@@ -1,6 +1,7 @@
 //! The replica through its HTTP surface, over real files in a real store folder.
 
 mod answers;
+mod as_of;
 mod caching;
 mod comfort;
 mod escapes;

@@ -11,6 +11,7 @@
 //! Truth is `GET log/<n+1>`; hints only shorten the wait, and nothing lists after boot.
 
 mod admit;
+mod as_of;
 mod background;
 mod boot;
 mod cache;
@@ -37,6 +38,7 @@ mod testkit;
 mod tests;
 
 pub use admit::VerifiedSegment;
+pub use as_of::AsOfError;
 pub use error::{OpenError, VaultError};
 pub use hints::HintPeer;
 pub use prove::{Leaf, ProveError, Proven, RangeProof, RowPlace};

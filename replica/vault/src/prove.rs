@@ -84,10 +84,11 @@ impl ProveError {
 pub type Proven = Option<(Leaf, TlogProof)>;
 
 impl VaultSnapshot {
-    /// The log of `shard` at the size that this snapshot shows.
+    /// The log of `shard` at the size that this snapshot shows; at the newest size, where the snapshot
+    /// is one of before.
     pub fn log(&self, shard: u16) -> Result<RowLog<'_>, RowLogError> {
         let shown = self.vector.get(&shard).copied().unwrap_or(0);
-        let catalog = self.logs.get(&shard).filter(|log| log.size() == shown && shown > 0);
+        let catalog = self.logs.get(&shard).filter(|log| log.size() >= shown && shown > 0);
         let catalog = catalog.ok_or(RowLogError::Beyond { shard, size: 0, asked: 0 })?;
         RowLog::new(&self.cache.store, &self.cache.tiles, shard, catalog)
     }

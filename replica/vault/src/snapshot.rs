@@ -175,9 +175,10 @@ pub struct VaultSnapshot {
     pub segments: Segments,
     /// The clusters whose shards these are; one, usually.
     pub clusters: BTreeSet<String>,
-    /// By shard: exactly those segments, with the checkpoint that was signed after the last one.
+    /// By shard: those segments, with the checkpoint that was signed after the last one; more of
+    /// them where the snapshot is one of before.
     pub(crate) logs: Logs,
-    pub(crate) fresh: Fresh,
+    pub(crate) fresh: Arc<Fresh>,
     pub(crate) cache: Arc<Cache>,
 }
 
@@ -207,15 +208,8 @@ impl VaultSnapshot {
         fresh: Fresh,
         cache: Arc<Cache>,
     ) -> Self {
-        let mut vector = Vector::new();
-        let mut clusters = BTreeSet::new();
-        for last in segments.blocks().iter().map(|block| block.last()) {
-            vector.insert(last.descriptor.id.shard, last.descriptor.end());
-            if !clusters.contains(&last.cluster) {
-                clusters.insert(last.cluster.clone());
-            }
-        }
-        let digest = digest(&positions);
+        let (vector, clusters) = contents(&segments);
+        let (digest, fresh) = (digest(&positions), Arc::new(fresh));
         VaultSnapshot { version, vector, digest, positions, segments, clusters, logs, fresh, cache }
     }
 
@@ -262,6 +256,18 @@ impl VaultSnapshot {
             *fresh.complete_at.lock() = Some(at);
         }
     }
+}
+
+/// The sizes of the shards of `segments`, and their clusters.
+pub(crate) fn contents(segments: &Segments) -> (Vector, BTreeSet<String>) {
+    let (mut vector, mut clusters) = (Vector::new(), BTreeSet::new());
+    for last in segments.blocks().iter().map(|block| block.last()) {
+        vector.insert(last.descriptor.id.shard, last.descriptor.end());
+        if !clusters.contains(&last.cluster) {
+            clusters.insert(last.cluster.clone());
+        }
+    }
+    (vector, clusters)
 }
 
 fn digest(positions: &BTreeMap<String, Commit>) -> [u8; 32] {

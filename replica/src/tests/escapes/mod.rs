@@ -101,7 +101,12 @@ fn told(headers: &HeaderMap) -> Value {
             || name == "sealcast-snapshot"
     };
     let kept = headers.iter().filter(|(name, _)| !differs(name.as_str()));
-    kept.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect()
+    kept.map(|(name, value)| match name.as_str() {
+        // Of a position nothing can be read but its length.
+        "sealcast-as-of" => format!("{name}: {} characters", value.len()),
+        _ => format!("{name}: {}", value.to_str().unwrap()),
+    })
+    .collect()
 }
 
 /// Of an analysed plan: rows and names, not the times and sizes of this run.

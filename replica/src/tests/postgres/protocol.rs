@@ -39,6 +39,39 @@ async fn simple_statements_are_answered_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_repeatable_block_sees_one_state() {
+    let mut bucket = Bucket::filled(1, 30).await;
+    let replica = bucket.replica().await;
+    let (mut pinned, mut client) = (Client::open(&replica).await, Client::open(&replica).await);
+    const COUNT: &str = "select count(*) from events";
+    pinned.rows("begin isolation level repeatable read read only").await;
+    assert_eq!(one(&pinned.rows("show transaction_isolation").await), "repeatable read");
+    assert_eq!(one(&pinned.rows(COUNT).await), "30");
+    client.rows("begin").await;
+    assert_eq!(one(&client.rows(COUNT).await), "30");
+    bucket.ship(0, (30..60).map(|seq| super::super::kit::event(0, seq)).collect()).await;
+    replica.wait(&bucket.token()).await;
+    assert_eq!(one(&client.rows(COUNT).await), "60", "each statement sees the newest");
+    assert_eq!(one(&pinned.rows(COUNT).await), "30", "the whole block sees one state");
+    pinned.rows("commit").await;
+    assert_eq!(one(&pinned.rows(COUNT).await), "60");
+    pinned.rows("set default_transaction_isolation = 'repeatable read'").await;
+    pinned.rows("begin").await;
+    assert_eq!(one(&pinned.rows("show transaction_isolation").await), "repeatable read");
+    pinned.rows("rollback").await;
+    // A state that HTTP told.
+    let answer = replica.post(&json!({ "sql": COUNT })).await;
+    let as_of = answer.headers()["sealcast-as-of"].to_str().unwrap().to_owned();
+    bucket.ship(0, (60..70).map(|seq| super::super::kit::event(0, seq)).collect()).await;
+    replica.wait(&bucket.token()).await;
+    client.rows(&format!("set sealcast.as_of = '{as_of}'")).await;
+    assert_eq!(one(&client.rows(COUNT).await), "60");
+    client.rows("reset sealcast.as_of").await;
+    assert_eq!(one(&client.rows(COUNT).await), "70");
+    replica.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn refusals_have_states_hints_and_places() {
     let bucket = Bucket::filled(1, 20).await;
     let replica = bucket.replica().await;
