@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use tonic::metadata::{KeyAndValueRef, MetadataMap};
 use uuid::Uuid;
 
-use super::refused;
 use crate::serve::{Asks, Format, QueryRequest, bounded_wait, token};
 use crate::sql::Params;
 
@@ -40,6 +39,8 @@ pub(super) struct Asked {
     pub(super) query_id: Option<Uuid>,
     /// The engine's own types.
     pub(super) native: bool,
+    /// Several endpoints, where the answer can be given in parts.
+    pub(super) many: bool,
 }
 
 impl Asked {
@@ -66,11 +67,7 @@ impl Asked {
                     asked.query_id = Some(id);
                 }
                 ARROW => asked.native = one_of(name, value, ["plain", "native"])? == "native",
-                ENDPOINTS if value == "many" => {
-                    let detail = "several endpoints for one answer are not made";
-                    return Err(refused(detail).hint("leave x-sealcast-endpoints out"));
-                }
-                ENDPOINTS => drop(one_of(name, value, ["one", "many"])?),
+                ENDPOINTS => asked.many = one_of(name, value, ["one", "many"])? == "many",
                 _ => return Err(unknown(name)),
             }
         }

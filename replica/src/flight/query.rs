@@ -23,6 +23,9 @@ use super::{internal, invalid};
 use crate::serve::{Asks, Format, Head, Node, Parts, schema_bytes, start};
 use crate::sql::Outline;
 
+/// Of an answer whose client wants several, at most.
+const ENDPOINTS: usize = 4;
+
 pub(super) type Messages =
     std::pin::Pin<Box<dyn futures::Stream<Item = Result<arrow_flight::FlightData, Status>> + Send>>;
 
@@ -45,13 +48,32 @@ pub(super) async fn describe(
     said.asked.query_id = Uuid::try_parse(&head.query_id).ok();
     said.asked.min = Some(Token(head.snapshot.vector.clone()).to_text());
     let columns = said.asked.format().columns(&outline.columns);
-    let now = node.clock.now();
-    let wrapped = node.tickets.wrap(For::Ticket, said, grant, now);
-    let (statement_handle, expires) = wrapped.map_err(internal)?;
-    let endpoint = endpoint(statement_handle.into(), expires);
-    let info = FlightInfo::new().try_with_schema(&columns).map_err(internal)?;
-    let info = info.with_endpoint(endpoint).with_app_metadata(told(&head));
+    let many = std::mem::take(&mut said.asked.many) && outline.divisible;
+    let asked = if many { parts(node, grant, &head, &said) } else { vec![said] };
+    let mut info = FlightInfo::new().try_with_schema(&columns).map_err(internal)?;
+    for said in asked {
+        let wrapped = node.tickets.wrap(For::Ticket, said, grant, node.clock.now());
+        let (statement_handle, expires) = wrapped.map_err(internal)?;
+        info = info.with_endpoint(endpoint(statement_handle.into(), expires));
+    }
+    let info = info.with_app_metadata(told(&head));
     Ok(FlightInfo { flight_descriptor: descriptor, ..info })
+}
+
+/// `said` of some shards each, all of them at the state that was planned on: together they give the
+/// whole answer. How many shards there are is not told to those who may not see all.
+fn parts(node: &Node, grant: &Grant, head: &Head, said: &Said) -> Vec<Said> {
+    let shards = head.snapshot.vector.len();
+    let count = if grant.is_limited() { ENDPOINTS } else { shards.clamp(1, ENDPOINTS) };
+    let positions = node.as_of_key.wrap_parts(&head.snapshot, count);
+    let said = positions.into_iter().enumerate().map(|(place, position)| {
+        let mut said = said.clone();
+        said.asked.as_of = Some(position);
+        said.asked.min = None;
+        said.asked.query_id = said.asked.query_id.filter(|_| place == 0);
+        said
+    });
+    said.collect()
 }
 
 fn endpoint(statement_handle: Bytes, expires: Micros) -> FlightEndpoint {

@@ -10,6 +10,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use sealcast_common::fault::Kind;
+use sealcast_common::integrity::keyed_digest;
 use sealcast_common::serve::Problem;
 use sealcast_common::serve::access::Grant;
 use sealcast_common::wire::{Token, Vector};
@@ -52,20 +53,36 @@ impl AsOfKey {
     /// Where `snapshot` stands; `None` where that is too long to be a header.
     pub(crate) fn wrap(&self, snapshot: &VaultSnapshot) -> Option<String> {
         let vector = &snapshot.vector;
-        if vector.len() > SHARDS_MAX {
-            return None;
-        }
+        (vector.len() <= SHARDS_MAX).then(|| self.text(snapshot.digest, vector))
+    }
+
+    /// The same for `count` parts of its shards, each of them in one.
+    pub(crate) fn wrap_parts(&self, snapshot: &VaultSnapshot, count: usize) -> Vec<String> {
+        let part = |place: usize| {
+            let shards = snapshot.vector.iter().skip(place).step_by(count);
+            let vector: Vector = shards.map(|(shard, size)| (*shard, *size)).collect();
+            let named = [
+                &snapshot.digest[..],
+                &(place as u64).to_be_bytes(),
+                &(count as u64).to_be_bytes(),
+            ];
+            self.text(keyed_digest("vault snapshot part", &named.concat()), &vector)
+        };
+        (0..count).map(part).collect()
+    }
+
+    fn text(&self, digest: [u8; 32], vector: &Vector) -> String {
         // The length tells neither sizes nor exactly how many shards there are.
         let bytes = HEAD_BYTES + vector.len().next_power_of_two() * SHARD_BYTES;
         let mut text = Vec::with_capacity(bytes);
-        text.extend(snapshot.digest);
+        text.extend(digest);
         text.extend((vector.len() as u16).to_be_bytes());
         for (shard, size) in vector {
             text.extend(shard.to_be_bytes());
             text.extend(size.to_be_bytes());
         }
         text.resize(bytes, 0);
-        Some(format!("{PREFIX}{}", BASE64.encode(self.key.wrap(text))))
+        format!("{PREFIX}{}", BASE64.encode(self.key.wrap(text)))
     }
 
     /// Opens what [`AsOfKey::wrap`] has made with the same key, or a token of whoever may see

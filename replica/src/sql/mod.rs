@@ -14,6 +14,7 @@ mod catalog;
 mod checked;
 mod cidr;
 mod columns;
+mod divisible;
 mod error;
 mod expansion;
 mod functions;

@@ -31,6 +31,7 @@ use super::bounded::{BoundCalls, CONSTANT_BYTES_MAX, largest_constant};
 use super::bounds::check_plan;
 use super::catalog::{CATALOG, EVENTS_SCHEMA, QueryCatalog};
 use super::checked::checked;
+use super::divisible::is_divisible;
 use super::error::{Bound, OverBound, QueryError, SegmentUnavailable, Stale};
 use super::functions;
 use super::group::GroupByCode;
@@ -270,6 +271,8 @@ pub struct Outline {
     /// Its parameters by name (`$1`, `$name`), with the types that their places need, where the
     /// places say.
     pub places: Vec<(String, Option<DataType>)>,
+    /// Whether the answers of parts of the shards make the whole answer, in any order.
+    pub divisible: bool,
 }
 
 /// A planned query.
@@ -378,7 +381,7 @@ impl Engine {
         // What has no value yet may have no type either, and then not every rule can be applied.
         let loose = Arc::clone(planned.plan.schema().inner());
         let columns = planned.outline().map_or(loose, |outline| outline.columns);
-        Ok(Outline { columns, places })
+        Ok(Outline { columns, places, divisible: false })
     }
 
     /// A plan with open places.
@@ -440,7 +443,7 @@ impl Planned {
         let plan = self.state.optimize(&self.plan)?;
         let columns = Arc::clone(plan.schema().inner());
         self.states.give_back(self.state);
-        Ok(Outline { columns, places: Vec::new() })
+        Ok(Outline { columns, places: Vec::new(), divisible: is_divisible(&plan) })
     }
 
     /// The second half: how it is answered.

@@ -1,5 +1,6 @@
 //! Arrow Flight SQL through the library's own client, over real files in a real store folder.
 
+mod endpoints;
 mod escapes;
 mod golden;
 mod hostile;

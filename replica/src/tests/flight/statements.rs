@@ -121,7 +121,7 @@ async fn refusals_are_those_of_http() {
         ("sealcast-wait-ms", "x", Code::InvalidArgument, "request_invalid"),
         ("sealcast-mim", "x", Code::InvalidArgument, "request_invalid"),
         ("x-sealcast-arrow", "x", Code::InvalidArgument, "request_invalid"),
-        ("x-sealcast-endpoints", "many", Code::Unimplemented, "not_supported"),
+        ("x-sealcast-endpoints", "x", Code::InvalidArgument, "request_invalid"),
     ];
     for (name, value, expected, word) in headers {
         let mut request = Request::new(descriptor("select 1"));
