@@ -102,6 +102,14 @@ pub(crate) enum Use {
 pub(crate) struct Server {
     pub(crate) role: &'static str,
     pub(crate) address: String,
+    pub(crate) speaks: Speaks,
+}
+
+/// By which protocol a server tells that it is one of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaks {
+    Http,
+    Postgres,
 }
 
 /// Everything to look at.
@@ -177,8 +185,14 @@ impl Subjects {
         {
             self.stores.push(store);
         }
-        if let Some(address) = text("http") {
-            self.servers.push(Server { role: section.name(), address: address.to_owned() });
+        // The port of Flight has the probes of HTTP.
+        let ports =
+            [("http", Speaks::Http), ("flight", Speaks::Http), ("postgres", Speaks::Postgres)];
+        for (key, speaks) in ports {
+            if let Some(address) = text(key).filter(|address| !["", "none"].contains(address)) {
+                let (role, address) = (section.name(), address.to_owned());
+                self.servers.push(Server { role, address, speaks });
+            }
         }
         let called = settings.get("shipper").and_then(|value| value.as_array());
         let called = called.into_iter().flatten().filter_map(|url| url.as_str());

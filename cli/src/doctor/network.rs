@@ -8,8 +8,11 @@ use sealcast_common::clock::{Micros, WallClock};
 use sealcast_common::serve::access::AccessConfig;
 use sealcast_common::serve::{CertificateText, Health, Tls, bind};
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
 use super::certificate;
-use super::{Finding, Server, Subjects};
+use super::{Finding, Server, Speaks, Subjects};
 use crate::args::ConnectArgs;
 use crate::client::{Answer, Client};
 use crate::output::Failure;
@@ -55,13 +58,17 @@ pub(super) async fn examine(subjects: &Subjects) -> Vec<Finding> {
 
 /// Either nobody has the address, or it is one of ours that says how it is.
 async fn listens(server: &Server, access: &AccessConfig) -> Finding {
-    let Server { role, address } = server;
+    let Server { role, address, speaks } = server;
     let subject = format!("{role} {address}");
     match bind(address).await {
         Ok(_bound) => Finding::ok("address", subject, format!("free: no {role} runs here")),
         Err(error) => {
             let scheme = if access.tls_cert.is_some() { "https" } else { "http" };
-            match readiness(Client::unproven(&format!("{scheme}://{address}"))).await {
+            let answer = match speaks {
+                Speaks::Http => readiness(Client::unproven(&format!("{scheme}://{address}"))).await,
+                Speaks::Postgres => greeting(address).await,
+            };
+            match answer {
                 Readiness::Ready => Finding::ok("address", subject, "in use by a ready role"),
                 Readiness::NotReady(why) => Finding::warn("address", subject, why)
                     .advice("every reason stands in docs/operating.md"),
@@ -69,6 +76,22 @@ async fn listens(server: &Server, access: &AccessConfig) -> Finding {
                     .advice("another program has the port, or the address is not this machine's"),
             }
         }
+    }
+}
+
+/// A server of PostgreSQL's protocol says by one letter whether it takes TLS.
+async fn greeting(address: &str) -> Readiness {
+    const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+    let asked = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(&SSL_REQUEST).await?;
+        stream.read_u8().await
+    };
+    match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Ok(b'S' | b'N')) => Readiness::Ready,
+        Ok(Ok(other)) => Readiness::Silent(format!("it answers {other:#04x}")),
+        Ok(Err(error)) => Readiness::Silent(error.to_string()),
+        Err(_) => Readiness::Silent("no answer".to_owned()),
     }
 }
 

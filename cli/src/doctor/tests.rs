@@ -79,6 +79,25 @@ fn a_witness_is_looked_at_where_somebody_speaks_of_one() {
 }
 
 #[tokio::test]
+async fn every_port_of_a_replica_is_looked_at() {
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap();
+    std::thread::spawn(move || {
+        use std::io::Write as _;
+        let (mut stream, _) = other.accept().unwrap();
+        stream.write_all(b"HTTP/1.1 400").unwrap();
+    });
+    let text = format!(
+        "[replica]\nhttp = \"127.0.0.1:0\"\nflight = \"127.0.0.1:0\"\npostgres = \"{address}\"\n"
+    );
+    let file = SettingsFile::parse(Path::new("s.toml"), &text);
+    let subjects = Subjects::configured(&[Section::Replica], Some(&file)).unwrap();
+    let findings = super::network::examine(&subjects).await;
+    let told = |health| findings.iter().filter(|finding| finding.health == health).count();
+    assert_eq!((told(Health::Ok), told(Health::Fail)), (2, 1), "{findings:?}");
+}
+
+#[tokio::test]
 async fn missing_folders_and_broken_stores_are_told() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("none").join("deeper");
