@@ -39,6 +39,15 @@ pub fn python(test: &str) -> Option<PathBuf> {
     found
 }
 
+/// The folder of Node's packages, or the test is skipped; `node` itself is in the path then.
+pub fn node_modules(test: &str) -> Option<PathBuf> {
+    let found = variable("SEALCAST_NODE_MODULES");
+    if found.is_none() {
+        skip(test, "SEALCAST_NODE_MODULES is not set (install nodejs and npm, run scripts/test)");
+    }
+    found
+}
+
 /// SeaweedFS, or the test is skipped.
 pub fn weed(test: &str) -> Option<PathBuf> {
     let found = variable("SEALCAST_WEED");
