@@ -12,6 +12,7 @@ mod disk_full;
 mod eviction;
 mod fencing;
 mod flight;
+mod flight_tls;
 mod hostile;
 mod kills;
 mod mapping;
