@@ -6,6 +6,7 @@ mod access;
 mod apart;
 mod commands;
 mod corruption;
+mod counts;
 mod demo;
 mod deploy;
 mod disk_full;
