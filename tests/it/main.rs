@@ -28,6 +28,7 @@ mod prefixes;
 mod rotation;
 mod s3;
 mod signer;
+mod slow;
 mod steps;
 mod strangers;
 mod tls;
