@@ -37,18 +37,18 @@ pub(super) async fn script(
     said
 }
 
-/// Runs the script of Node's client at `url`.
-pub(super) async fn node(test: &str, args: &[&str], env: &[(&str, &str)]) {
+/// Runs a script of Node's, where its packages are.
+pub(super) async fn node(test: &str, name: &str, args: &[&str], env: &[(&str, &str)]) {
     let Some(modules) = node_modules(test) else { return };
     let modules = modules.display().to_string();
     let env = [&[("SEALCAST_NODE_MODULES", modules.as_str())], env].concat();
-    script(Path::new("node"), "influxdb3.mjs", args, &env).await;
+    script(Path::new("node"), name, args, &env).await;
 }
 
 /// Runs the clients, each of which counts `all` events and `own` ones of acme.
 async fn clients(test: &str, cluster: &Cluster, all: u64, own: u64, token: Option<&str>) {
     let (url, all, own) = (cluster.url(REPLICA), all.to_string(), own.to_string());
-    node(test, &[&url, &all, "acme", &own, token.unwrap_or("word")], &[]).await;
+    node(test, "influxdb3.mjs", &[&url, &all, "acme", &own, token.unwrap_or("word")], &[]).await;
     let Some(python) = python(test) else { return };
     let args = [url.trim_start_matches("http://"), &all, "acme", &own];
     let args: Vec<&str> = args.into_iter().chain(token).collect();

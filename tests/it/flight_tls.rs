@@ -34,7 +34,7 @@ async fn real_clients_believe_the_right_certificate_only() {
     })
     .await;
     let env = [("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", cert.as_str())];
-    node(test, &[replica, "900", "acme", "300", &token], &env).await;
+    node(test, "influxdb3.mjs", &[replica, "900", "acme", "300", &token], &env).await;
     if let Some(python) = python(test) {
         let address = replica.trim_start_matches("https://");
         script(&python, "flight_tls.py", &[address, &cert, "900", &token], &[]).await;
