@@ -156,9 +156,9 @@ pub(crate) struct DevArgs {
     /// Replica's address for Arrow Flight SQL alone, or none: the replica's other address serves it too
     #[arg(long, default_value = "127.0.0.1:7081", value_name = "ADDRESS")]
     pub(crate) flight: String,
-    /// PostgreSQL protocol address (accepted; not served in this version)
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) pg: Option<String>,
+    /// Replica's address for PostgreSQL's protocol, or none
+    #[arg(long, visible_alias = "pg", default_value = "127.0.0.1:7082", value_name = "ADDRESS")]
+    pub(crate) postgres: String,
     /// Serve without tokens; loopback addresses only
     #[arg(long)]
     pub(crate) no_auth: bool,

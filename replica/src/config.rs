@@ -28,6 +28,10 @@ pub struct Args {
     #[arg(long, env = "SEALCAST_REPLICA_FLIGHT", value_name = "ADDRESS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flight: Option<String>,
+    /// Address of a port for PostgreSQL's protocol, or none [default: none]
+    #[arg(long, env = "SEALCAST_REPLICA_POSTGRES", value_name = "ADDRESS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub postgres: Option<String>,
     /// Name of this replica [default: made once and kept in the folder]
     #[arg(long, env = "SEALCAST_REPLICA_ID", value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,6 +100,8 @@ pub struct Config {
     pub http: String,
     /// Address of a port for Arrow Flight alone; `none`: HTTP's port serves it too.
     pub flight: String,
+    /// Address of a port for PostgreSQL's protocol; `none`: it is not served.
+    pub postgres: String,
     /// Name of this replica; made once and kept in the folder if absent.
     pub id: Option<String>,
     /// Base URLs of shippers, for hints.
@@ -173,6 +179,7 @@ impl Default for Config {
             store: "sealcast-data/store".into(),
             http: "127.0.0.1:7080".into(),
             flight: "none".into(),
+            postgres: "none".into(),
             id: None,
             shipper: Vec::new(),
             streams: Vec::new(),
@@ -277,6 +284,7 @@ impl Config {
         let loopback = ["127.", "[::1]", "localhost"];
         let is_loopback = std::iter::once(self.http.as_str())
             .chain(self.flight_address())
+            .chain(self.postgres_address())
             .all(|address| loopback.iter().any(|start| address.starts_with(start)));
         self.policy.is_none() && self.trust_on_first_use.unwrap_or(is_loopback)
     }
@@ -284,6 +292,11 @@ impl Config {
     /// Where Flight has a port of its own.
     pub(crate) fn flight_address(&self) -> Option<&str> {
         Some(self.flight.as_str()).filter(|address| !["", "none"].contains(address))
+    }
+
+    /// Where PostgreSQL's protocol is served.
+    pub(crate) fn postgres_address(&self) -> Option<&str> {
+        Some(self.postgres.as_str()).filter(|address| !["", "none"].contains(address))
     }
 
     pub(crate) fn vault(&self) -> VaultConfig {

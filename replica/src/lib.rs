@@ -2,6 +2,7 @@
 //!
 //! Reading order: [`config`], this file (starting and stopping), `sealcast-vault` (bytes → verified
 //! segments), [`sql`] (segments → rows), `pages` (the same without SQL), `serve` (rows → HTTP), `flight` (rows → Arrow Flight),
+//! `postgres` (rows → PostgreSQL's protocol),
 //! [`queries`]. It never sees a
 //! writer's tail, and nothing that the vault has not verified.
 
@@ -11,6 +12,7 @@ mod flight;
 mod metrics;
 mod opaque;
 mod pages;
+mod postgres;
 pub mod queries;
 mod serve;
 pub mod sql;
@@ -114,6 +116,8 @@ pub struct Handle {
     pub http: SocketAddr,
     /// Where it listens for Flight alone; HTTP's port serves it too.
     pub flight: Option<SocketAddr>,
+    /// Where it listens for PostgreSQL's protocol.
+    pub postgres: Option<SocketAddr>,
     /// Why it is not ready.
     pub health: Health,
     /// What it follows and holds.
@@ -220,6 +224,10 @@ pub async fn start_on(
     if let Some(address) = config.flight_address() {
         bound.push(config.access.bind(address, &seams, &health).await?);
     }
+    let of_postgres = match config.postgres_address() {
+        Some(address) => Some(config.access.bind(address, &seams, &health).await?),
+        None => None,
+    };
     let queries = TaskTracker::new();
     let node = Arc::new(Node {
         id,
@@ -239,23 +247,25 @@ pub async fn start_on(
     });
     let addresses: Vec<SocketAddr> = bound.iter().map(|bound| bound.address).collect();
     let (http, flight) = (addresses[0], addresses.get(1).copied());
+    let postgres = of_postgres.as_ref().map(|bound| bound.address);
     let mut tasks = JoinSet::new();
-    spawn_all(&mut tasks, &node, bound, (&seams, &stop));
-    tracing::info!(replica = %node.id, %http, ?flight, store = store.name(), "replica started");
-    Ok(Handle { http, flight, health, vault, node, tasks, queries, threads, stop })
+    spawn_all(&mut tasks, &node, (bound, of_postgres), (&seams, &stop));
+    tracing::info!(replica = %node.id, %http, ?flight, ?postgres, store = store.name(), "replica started");
+    Ok(Handle { http, flight, postgres, health, vault, node, tasks, queries, threads, stop })
 }
 
 /// Server first, vault last: queries end before what they read goes away.
 fn spawn_all(
     tasks: &mut JoinSet<Result<(), RunError>>,
     node: &Arc<Node>,
-    bound: Vec<Bound>,
+    (bound, of_postgres): (Vec<Bound>, Option<Bound>),
     (seams, stop): (&Seams, &CancellationToken),
 ) {
     let served = CancellationToken::new();
     let (delay, drain) = (node.config.drain_delay_ms, node.config.drain_ms);
     tasks.spawn({
         let (node, stop, served) = (Arc::clone(node), stop.clone(), served.clone());
+        let random = Arc::clone(&seams.random);
         async move {
             let _ended = served.drop_guard();
             let closing = CancellationToken::new();
@@ -270,7 +280,13 @@ fn spawn_all(
             let serving = bound.into_iter().zip(routers).map(|(bound, router)| {
                 serve(bound, router, closing.clone(), Duration::from_millis(drain))
             });
-            tokio::join!(draining, futures::future::join_all(serving));
+            let answering = async {
+                if let Some(bound) = of_postgres {
+                    let (node, drain) = (Arc::clone(&node), Duration::from_millis(drain));
+                    postgres::serve(node, random, bound, closing.clone(), drain).await;
+                }
+            };
+            tokio::join!(draining, futures::future::join_all(serving), answering);
             Ok(())
         }
     });

@@ -31,6 +31,34 @@ pub(crate) fn flight_call(call: &'static str, code: &str) {
         .increment(1);
 }
 
+/// A statement of PostgreSQL's protocol was answered; `code` is as in [`flight_call`], or `refused`
+/// by the protocol itself.
+pub(crate) fn postgres_statement(code: &'static str) {
+    metrics::counter!("sealcast_replica_postgres_statements_total", "code" => code).increment(1);
+}
+
+/// A client of PostgreSQL's protocol has logged in, or not: `code` is `ok` or an SQLSTATE.
+pub(crate) fn postgres_login(code: &'static str) {
+    metrics::counter!("sealcast_replica_postgres_logins_total", "code" => code).increment(1);
+}
+
+/// A connection of PostgreSQL's protocol that has logged in, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct PostgresConnection(());
+
+impl PostgresConnection {
+    pub(crate) fn new() -> Self {
+        metrics::gauge!("sealcast_replica_postgres_connections").increment(1.0);
+        PostgresConnection(())
+    }
+}
+
+impl Drop for PostgresConnection {
+    fn drop(&mut self) {
+        metrics::gauge!("sealcast_replica_postgres_connections").decrement(1.0);
+    }
+}
+
 /// Proofs were asked for; `outcome` is `given`, `refused`, `unavailable`, `corrupt` or `failed`.
 pub(crate) fn proofs(count: u64, outcome: &'static str) {
     metrics::counter!("sealcast_replica_proofs_total", "outcome" => outcome).increment(count);

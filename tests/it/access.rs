@@ -303,7 +303,7 @@ async fn dev_prints_its_token_once_and_it_works() {
     let data = format!("--dir={}", dir.path().join("data").display());
     let flags = ["writer", "shipper", "replica"].into_iter().zip(&urls);
     let flags: Vec<String> = flags.map(|(role, url)| format!("--{role}-http={url}")).collect();
-    let args: Vec<&str> = ["dev", &data, "--flight=none"]
+    let args: Vec<&str> = ["dev", &data, "--flight=none", "--postgres=none"]
         .into_iter()
         .chain(flags.iter().map(String::as_str))
         .collect();

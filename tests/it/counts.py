@@ -12,7 +12,15 @@ def flight(address, sql):
         return [list(row) for row in cursor.fetchall()]
 
 
-WAYS = {"flight": flight}
+def postgres(address, sql):
+    import psycopg
+
+    host, port = address.split(":")
+    with psycopg.connect(host=host, port=port, user="me", dbname="sealcast") as connection:
+        return [list(row) for row in connection.execute(sql).fetchall()]
+
+
+WAYS = {"flight": flight, "postgres": postgres}
 
 name, address, sql = sys.argv[1:]
 print(json.dumps(WAYS[name](address, sql)))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sealcast_tests::{Cluster, REPLICA, Roles, WRITER, data_dir, python, run, sealcast};
+use sealcast_tests::{Cluster, REPLICA, Roles, WRITER, data_dir, free_port, python, run, sealcast};
 use serde_json::Value;
 
 use super::flight::script;
@@ -22,7 +22,7 @@ enum Way {
     Client(&'static str),
 }
 
-const WAYS: [Way; 3] = [Way::Http, Way::Pages, Way::Client("flight")];
+const WAYS: [Way; 4] = [Way::Http, Way::Pages, Way::Client("flight"), Way::Client("postgres")];
 
 /// A text as it is, NULL as nothing.
 fn text(value: &Value) -> String {
@@ -37,7 +37,7 @@ fn of_rows(rows: &[Value]) -> Counts {
 }
 
 /// What `way` counts; nothing if its client is not there.
-async fn counted(test: &str, way: Way, cluster: &Cluster) -> Option<Counts> {
+async fn counted(test: &str, way: Way, cluster: &Cluster, postgres: &str) -> Option<Counts> {
     match way {
         Way::Http => Some(of_rows(&cluster.rows(SQL, None).await)),
         Way::Pages => {
@@ -50,7 +50,10 @@ async fn counted(test: &str, way: Way, cluster: &Cluster) -> Option<Counts> {
         }
         Way::Client(name) => {
             let url = cluster.url(REPLICA);
-            let address = url.trim_start_matches("http://");
+            let address = match name {
+                "postgres" => postgres,
+                _ => url.trim_start_matches("http://"),
+            };
             let said = script(&python(test)?, "counts.py", &[name, address, SQL], &[]).await;
             Some(of_rows(&serde_json::from_str::<Vec<Value>>(&said).unwrap()))
         }
@@ -62,7 +65,9 @@ async fn cloudtrail_counts_are_the_same_in_every_way() {
     let test = "cloudtrail_counts_are_the_same_in_every_way";
     let Some(data) = data_dir(test, "cloudtrail") else { return };
     let data = data.display().to_string();
-    let cluster = Cluster::start_with(Roles::Dev, &[("SEALCAST_WRITER_SHARDS", "4")]).await;
+    let postgres = format!("127.0.0.1:{}", free_port());
+    let env = [("SEALCAST_WRITER_SHARDS", "4"), ("SEALCAST_REPLICA_POSTGRES", postgres.as_str())];
+    let cluster = Cluster::start_with(Roles::Apart, &env).await;
     let args = ["import", &data, "--writer", &cluster.url(WRITER)];
     let imported = run(&sealcast("sealcast"), &args).await;
     assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
@@ -70,7 +75,7 @@ async fn cloudtrail_counts_are_the_same_in_every_way() {
     assert_eq!(cluster.count(Some(&token)).await, 2_900);
     let mut all = Vec::new();
     for way in WAYS {
-        let counts = counted(test, way, &cluster).await;
+        let counts = counted(test, way, &cluster, &postgres).await;
         all.extend(counts.map(|counts| (way, counts)));
     }
     let (_, expected) = &all[0];

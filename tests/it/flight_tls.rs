@@ -1,7 +1,7 @@
-//! Arrow Flight over TLS, with programs that people have.
+//! Arrow Flight and PostgreSQL's protocol over TLS, with programs that people have.
 
 use reqwest::Method;
-use sealcast_tests::{REPLICA, SHIPPER, WRITER, python, until};
+use sealcast_tests::{REPLICA, SHIPPER, WRITER, free_port, python, until};
 
 use super::access::{ROLES, Tokens};
 use super::flight::{events, node, script};
@@ -14,7 +14,8 @@ async fn real_clients_believe_the_right_certificate_only() {
     tokens.peer().await;
     let token = tokens.create(&ROLES, &["--all-tenants"]).await;
     let files = certificate(dir.path());
-    let (file, urls) = settings(dir.path(), &tokens, &files);
+    let postgres = free_port();
+    let (file, urls) = settings(dir.path(), &tokens, &files, postgres);
     let [cert, file] = [&files[0], &file].map(|path| path.display().to_string());
     let client = trusting(&files[0]);
     let _running = start(&file, &urls, &client, dir.path()).await;
@@ -35,6 +36,15 @@ async fn real_clients_believe_the_right_certificate_only() {
     .await;
     let env = [("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", cert.as_str())];
     node(test, "influxdb3.mjs", &[replica, "900", "acme", "300", &token], &env).await;
+    let port = postgres.to_string();
+    let env = [
+        ("SEALCAST_PG_HOST", "localhost"),
+        ("SEALCAST_PG_PORT", &port),
+        ("SEALCAST_PG_COUNT", "900"),
+        ("SEALCAST_PG_TOKEN", &token),
+        ("SEALCAST_PG_CA", &cert),
+    ];
+    node(test, "postgres.mjs", &[], &env).await;
     if let Some(python) = python(test) {
         let address = replica.trim_start_matches("https://");
         script(&python, "flight_tls.py", &[address, &cert, "900", &token], &[]).await;

@@ -24,6 +24,7 @@ mod operator;
 mod outage;
 mod pages;
 mod path;
+mod postgres;
 mod prefixes;
 mod rotation;
 mod s3;

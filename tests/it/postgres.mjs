@@ -31,9 +31,9 @@ assert.deepEqual(both.map((result) => result.rows), [[{ a: '1' }], [{ b: '2' }]]
 // Parameters, also of a statement that has a name.
 assert.deepEqual(await rows('select count(*) as n from events where tenant = $1', ['nobody']), [{ n: '0' }])
 const named = { name: 'by_seq', text: 'select tenant, time, _shard, _seq from events where _seq = $1 and _shard = $2' }
-for (const seq of [0, 1]) {
-  const [row] = await rows({ ...named, values: [seq, 0] })
-  assert.ok(row.time instanceof Date && row._seq === String(seq), row)
+for (const { _shard, _seq } of await rows('select _shard, _seq from events limit 2')) {
+  const [row] = await rows({ ...named, values: [_seq, _shard] })
+  assert.ok(row.time instanceof Date && row._seq === _seq && row._shard === _shard, row)
 }
 const [none] = await rows('select $1::text as t', [null])
 assert.equal(none.t, null)

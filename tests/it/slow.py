@@ -1,17 +1,16 @@
-"""A client of Arrow Flight that reads no more than it is told to: CLIENT, ADDRESS, SQL, and the QUERY_ID that it gives. It
-prints "begun" after the first batch, then obeys lines: "cancel", or "read" to the end, of which it tells how it came."""
+"""A client of Arrow Flight or PostgreSQL's protocol that reads no more than it is told to: CLIENT, ADDRESS, SQL. It prints
+"begun" after the first batch, then obeys lines: "cancel", or "read" to the end, of which it tells how it came."""
 
 import sys
 
-client, address, sql, query_id = sys.argv[1:]
+client, address, sql = sys.argv[1:]
 URL = f"grpc://{address}"
 
 
 def adbc():
     import adbc_driver_flightsql.dbapi as flight_sql
 
-    options = {"adbc.flight.sql.rpc.call_header.sealcast-query-id": query_id}
-    connection = flight_sql.connect(URL, db_kwargs=options, autocommit=True)
+    connection = flight_sql.connect(URL, autocommit=True)
     cursor = connection.cursor()
     cursor.execute(sql)
     reader = cursor.fetch_record_batch()
@@ -22,12 +21,20 @@ def pyarrow():
     from pyarrow import flight
 
     connection = flight.FlightClient(URL)
-    options = flight.FlightCallOptions(headers=[(b"sealcast-query-id", query_id.encode())])
-    reader = connection.do_get(flight.Ticket(sql.encode()), options)
+    reader = connection.do_get(flight.Ticket(sql.encode()))
     return reader.read_chunk, reader.cancel, connection
 
 
-read, cancel, connection = {"adbc": adbc, "pyarrow": pyarrow}[client]()
+def psycopg():
+    import psycopg as pg
+
+    host, port = address.split(":")
+    connection = pg.connect(host=host, port=port, user="me", dbname="sealcast", autocommit=True)
+    rows = connection.cursor().stream(sql)
+    return lambda: next(rows), connection.cancel, connection
+
+
+read, cancel, connection = {"adbc": adbc, "pyarrow": pyarrow, "psycopg": psycopg}[client]()
 read()
 print("begun", flush=True)
 for line in sys.stdin:

@@ -1,14 +1,13 @@
-//! Clients that read slowly, leave, or cancel, over HTTP and Flight: what the replica holds for them is bounded, and
+//! Clients that read slowly, leave, or cancel, over every protocol: what the replica holds for them is bounded, and
 //! nothing of it is left when they are gone, by its own metrics.
 
 use std::path::Path;
 use std::process::Stdio;
 
-use sealcast_tests::{Cluster, REPLICA, Roles, python, until};
+use sealcast_tests::{Cluster, REPLICA, Roles, free_port, python, until};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
-use uuid::Uuid;
 
 /// Rows without end, and a table of theirs in memory as long as they are made.
 const SQL: &str = "select a.value + b.value as n, repeat('x', 1000) as t \
@@ -65,14 +64,19 @@ async fn idle(cluster: &Cluster) -> Held {
     .await
 }
 
-async fn cancel(cluster: &Cluster, id: Uuid) {
-    let url = format!("{}/v1/queries/{id}", cluster.url(REPLICA));
+/// Cancels the query that runs.
+async fn cancel(cluster: &Cluster) {
+    let list = cluster.get(REPLICA, "/v1/queries").await;
+    let all = list["queries"].as_array().unwrap();
+    let running: Vec<_> = all.iter().filter(|query| query["state"] == "running").collect();
+    let [query] = running[..] else { panic!("{list}") };
+    let url = format!("{}/v1/queries/{}", cluster.url(REPLICA), query["id"].as_str().unwrap());
     assert_eq!(reqwest::Client::new().delete(url).send().await.unwrap().status(), 202);
 }
 
 /// A cluster, and the memory of its replica once it has answered something.
-async fn cluster() -> (Cluster, u64) {
-    let mut cluster = Cluster::start(Roles::Apart).await;
+async fn cluster(env: &[(&str, &str)]) -> (Cluster, u64) {
+    let mut cluster = Cluster::start_with(Roles::Apart, env).await;
     cluster.rows("select count(*), repeat('x', 10) from generate_series(1, 100)", None).await;
     let resting = cluster.process(REPLICA).memory();
     (cluster, resting)
@@ -80,22 +84,21 @@ async fn cluster() -> (Cluster, u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_and_gone_clients_of_http_hold_nothing() {
-    let (mut cluster, resting) = cluster().await;
+    let (mut cluster, resting) = cluster(&[]).await;
     let url = format!("{}/v1/sql", cluster.url(REPLICA));
     for format in ["json", "ndjson", "csv", "arrow"] {
         for hangs_up in [true, false] {
-            let (before, id) = (idle(&cluster).await, Uuid::new_v4());
+            let before = idle(&cluster).await;
             let request =
                 reqwest::Client::new().post(&url).json(&json!({ "sql": SQL, "format": format }));
-            let sent = request.header("sealcast-query-id", id.to_string()).send();
-            let mut answer = sent.await.unwrap();
+            let mut answer = request.send().await.unwrap();
             assert!(answer.status() == 200 && answer.chunk().await.unwrap().is_some());
             stands_still(&mut cluster, &before, resting).await;
             if hangs_up {
                 drop(answer);
                 idle(&cluster).await;
             } else {
-                cancel(&cluster, id).await;
+                cancel(&cluster).await;
                 idle(&cluster).await;
                 // What is cut off does not end well.
                 while let Ok(chunk) = answer.chunk().await {
@@ -114,12 +117,10 @@ struct Slow {
 }
 
 impl Slow {
-    async fn start(python: &Path, client: &str, cluster: &Cluster, id: Uuid) -> Self {
+    async fn start(python: &Path, client: &str, address: &str) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/slow.py");
-        let (url, id) = (cluster.url(REPLICA), id.to_string());
-        let address = url.trim_start_matches("http://");
         let mut command = Command::new(python);
-        command.arg(script).args([client, address, SQL, &id]).kill_on_drop(true);
+        command.arg(script).args([client, address, SQL]).kill_on_drop(true);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut slow = Slow { child, lines };
@@ -137,19 +138,21 @@ impl Slow {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_and_gone_clients_of_flight_hold_nothing() {
-    let test = "slow_and_gone_clients_of_flight_hold_nothing";
+async fn slow_and_gone_clients_of_flight_and_postgres_hold_nothing() {
+    let test = "slow_and_gone_clients_of_flight_and_postgres_hold_nothing";
     let Some(python) = python(test) else { return };
-    let (mut cluster, resting) = cluster().await;
-    for client in ["adbc", "pyarrow"] {
+    let postgres = format!("127.0.0.1:{}", free_port());
+    let (mut cluster, resting) = cluster(&[("SEALCAST_REPLICA_POSTGRES", &postgres)]).await;
+    let flight = cluster.url(REPLICA).replace("http://", "");
+    for (client, address) in [("adbc", &flight), ("pyarrow", &flight), ("psycopg", &postgres)] {
         for ending in ["hangs up", "cancels", "is cancelled"] {
-            let (before, id) = (idle(&cluster).await, Uuid::new_v4());
-            let mut slow = Slow::start(&python, client, &cluster, id).await;
+            let before = idle(&cluster).await;
+            let mut slow = Slow::start(&python, client, address).await;
             stands_still(&mut cluster, &before, resting).await;
             match ending {
                 "hangs up" => slow.child.kill().await.unwrap(),
                 "cancels" => slow.tell("cancel\n").await,
-                _ => cancel(&cluster, id).await,
+                _ => cancel(&cluster).await,
             }
             idle(&cluster).await;
             if ending == "is cancelled" {

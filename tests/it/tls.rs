@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 use sealcast_tests::{
-    Process, REPLICA, SHIPPER, WRITER, free_port, said, said_with, sealcast, until,
+    Process, REPLICA, SHIPPER, WRITER, free_port, run_with, said, said_with, sealcast, until,
 };
 
 use super::access::{Client, PROGRAMS, ROLES, Tokens, body_of, write};
@@ -25,6 +25,7 @@ pub(super) fn settings(
     dir: &Path,
     tokens: &Tokens,
     [cert, key]: &[PathBuf; 2],
+    postgres: u16,
 ) -> (PathBuf, [String; 3]) {
     let ports = [free_port(), free_port(), free_port()];
     let (dir_of, urls) =
@@ -34,7 +35,8 @@ pub(super) fn settings(
          tls_cert = {cert:?}\ntls_key = {key:?}\npeer_ca = {cert:?}\n\
          [writer]\nhttp = \"127.0.0.1:{}\"\ndir = {writer:?}\n\
          [shipper]\nhttp = \"127.0.0.1:{}\"\ndir = {writer:?}\nstore = {store:?}\nwriter = {:?}\n\
-         [replica]\nhttp = \"127.0.0.1:{}\"\ndir = {:?}\nstore = {store:?}\nshipper = [{:?}]\n",
+         [replica]\nhttp = \"127.0.0.1:{}\"\ndir = {:?}\nstore = {store:?}\nshipper = [{:?}]\n\
+         postgres = \"127.0.0.1:{postgres}\"\n",
         tokens.path("tokens.toml"),
         tokens.path("peer.token"),
         ports[WRITER],
@@ -83,7 +85,8 @@ async fn three_roles_speak_tls_with_everybody_and_each_other() {
     let peer = tokens.peer().await;
     let all = tokens.create(&ROLES, &["--all-tenants"]).await;
     let files = certificate(dir.path());
-    let (file, urls) = settings(dir.path(), &tokens, &files);
+    let postgres = free_port();
+    let (file, urls) = settings(dir.path(), &tokens, &files, postgres);
     let [cert, file] = [&files[0], &file].map(|path| path.display().to_string());
     let client = trusting(&files[0]);
     let running = start(&file, &urls, &client, dir.path()).await;
@@ -116,11 +119,34 @@ async fn three_roles_speak_tls_with_everybody_and_each_other() {
     .await;
     import_gives_up_at_once(&tokens, &urls[WRITER], &all).await;
     doctor_reaches_all_of_them(&file).await;
+    psql_believes_the_certificate_alone(postgres, &cert, &all).await;
     for process in running {
         let output = process.output();
         assert!(!output.contains(&all) && !output.contains(&peer), "{output}");
         assert!(process.terminate().await.success());
     }
+}
+
+/// PostgreSQL's protocol is encrypted before a password is asked for, or not spoken at all.
+async fn psql_believes_the_certificate_alone(port: u16, cert: &str, token: &str) {
+    let test = "three_roles_speak_tls_with_everybody_and_each_other";
+    let Some(psql) = super::postgres::psql(test) else { return };
+    let ask = async |mode: &str, root: &str| {
+        let to = format!(
+            "host=localhost port={port} user=me dbname=sealcast sslmode={mode} sslrootcert={root}"
+        );
+        let ask = ["-X", "-A", "-t", &to, "-c", "select count(*) from events"];
+        let env = [("PGPASSWORD", token), ("PGCONNECT_TIMEOUT", "20")];
+        let shown = run_with(&psql, &ask, &env).await;
+        let said = [&*shown.stdout, &*shown.stderr].map(String::from_utf8_lossy).concat();
+        (shown.status.success(), said)
+    };
+    let (good, said) = ask("verify-full", cert).await;
+    assert!(good && said.trim() == "1", "{said}");
+    let (good, said) = ask("verify-full", "/dev/null").await;
+    assert!(!good, "{said}");
+    let (good, said) = ask("disable", "").await;
+    assert!(!good && said.contains("TLS connections only"), "{said}");
 }
 
 /// A certificate that is not believed will not be believed later: no minute of repeating.

@@ -116,6 +116,7 @@ impl Cluster {
                     format!("--shipper-http={}", http(SHIPPER)),
                     format!("--replica-http={}", http(REPLICA)),
                     "--flight=none".to_owned(),
+                    "--postgres=none".to_owned(),
                 ],
             ),
             (Roles::Apart, WRITER) => {

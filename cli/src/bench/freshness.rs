@@ -23,8 +23,13 @@ pub(super) async fn run(args: FreshnessArgs) -> Result<(), Failure> {
     let of_folder = folder.path().join("store").display().to_string();
     let store = args.store.clone().unwrap_or(of_folder);
     let any = || "127.0.0.1:0".to_owned();
-    let addresses =
-        Addresses { writer: any(), shipper: any(), replica: any(), flight: "none".into() };
+    let addresses = Addresses {
+        writer: any(),
+        shipper: any(),
+        replica: any(),
+        flight: "none".into(),
+        postgres: "none".into(),
+    };
     let local = Local::start(folder.path(), &store, addresses).await?;
     let measured = rounds(&args, &local).await;
     local.stop().await?;

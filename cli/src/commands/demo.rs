@@ -211,16 +211,17 @@ fn data_dir(given: Option<&Path>) -> Result<(PathBuf, Option<tempfile::TempDir>)
 
 /// The usual ports for going on by hand, if they are free; any free ones otherwise.
 fn addresses(exit: bool) -> Addresses {
-    let usual = ["127.0.0.1:7070", "127.0.0.1:7071", "127.0.0.1:7080", "127.0.0.1:7081"];
+    let usual = [7070, 7071, 7080, 7081, 7082].map(|port| format!("127.0.0.1:{port}"));
     let free = !exit && usual.iter().all(|address| std::net::TcpListener::bind(address).is_ok());
-    let [writer, shipper, replica, flight] =
-        usual.map(|address| if free { address.to_owned() } else { "127.0.0.1:0".to_owned() });
-    Addresses { writer, shipper, replica, flight }
+    let [writer, shipper, replica, flight, postgres] =
+        usual.map(|address| if free { address } else { "127.0.0.1:0".to_owned() });
+    Addresses { writer, shipper, replica, flight, postgres }
 }
 
 fn go_on(local: &Local, dir: &Path, token: &TokenText) {
     let (writer, replica) = (local.writer_url(), local.replica_url());
     let flight = local.flight_url();
+    let postgres = local.postgres_url().unwrap_or_default();
     line(format!(
         r#"
 Go on, while this runs (data in {}; the token is good for a day):
@@ -233,6 +234,7 @@ Go on, while this runs (data in {}; the token is good for a day):
     -d "select time, action, outcome from events where tenant = 'acme' and actor_id = 'alice'"
   sealcast sql --replica {replica}
   # any client of Arrow Flight SQL, such as ADBC (docs/flight.md): {flight}, the token as password
+  PGPASSWORD=$SEALCAST_TOKEN psql '{postgres}' -c 'select outcome, count(*) from events group by 1'
   python3 -c "import json,os,urllib.request as u; print(json.load(u.urlopen(u.Request(
     '{replica}/v1/sql', b'select outcome, count(*) from events group by 1',
     {{'content-type': 'text/plain', 'authorization': 'Bearer ' + os.environ['SEALCAST_TOKEN']}})))['rows'])"

@@ -16,9 +16,10 @@ pub(crate) async fn run(args: DevArgs, config: Option<&Path>) -> Result<u8, Fail
         return Err(Failure::new("dev takes flags only, --config is for the roles by themselves")
             .hint("run `sealcast writer`, `shipper` and `replica` apart to use a file"));
     }
-    let flight = Some(&args.flight).filter(|address| *address != "none");
+    let more = [&args.flight, &args.postgres];
+    let more = more.into_iter().filter(|address| *address != "none");
     for address in
-        [&args.writer_http, &args.shipper_http, &args.replica_http].into_iter().chain(flight)
+        [&args.writer_http, &args.shipper_http, &args.replica_http].into_iter().chain(more)
     {
         require_loopback(address)?;
     }
@@ -31,6 +32,7 @@ pub(crate) async fn run(args: DevArgs, config: Option<&Path>) -> Result<u8, Fail
         shipper: args.shipper_http.clone(),
         replica: args.replica_http.clone(),
         flight: args.flight.clone(),
+        postgres: args.postgres.clone(),
     };
     let (access, fresh) = match args.no_auth {
         true => (AccessConfig::default(), false),
@@ -45,8 +47,8 @@ pub(crate) async fn run(args: DevArgs, config: Option<&Path>) -> Result<u8, Fail
     line(format!("shipper  {}", local.shipper_url()));
     line(format!("replica  {}", local.replica_url()));
     line(format!("flight   {}", local.flight_url()));
-    if let Some(address) = &args.pg {
-        line(format!("note     --pg {address} is accepted but not served yet"));
+    if let Some(url) = local.postgres_url() {
+        line(format!("postgres {url}"));
     }
     line("ready; Ctrl-C seals, ships and ends");
     stop_on_signal().cancelled().await;

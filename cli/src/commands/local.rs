@@ -19,6 +19,8 @@ pub(crate) struct Addresses {
     pub(crate) replica: String,
     /// Of a port for Flight alone, or `none`.
     pub(crate) flight: String,
+    /// Of a port for PostgreSQL's protocol, or `none`.
+    pub(crate) postgres: String,
 }
 
 /// Running roles. Each has its own stop, so that they end in the order of the data.
@@ -72,6 +74,7 @@ impl Local {
             store: store.to_owned(),
             http: addresses.replica,
             flight: addresses.flight,
+            postgres: addresses.postgres,
             access: access.clone(),
             shipper: vec![format!("http://{}", shipper.http)],
             ..sealcast_replica::Config::default()
@@ -96,6 +99,11 @@ impl Local {
     /// Where Arrow Flight is served: by HTTP's port too.
     pub(crate) fn flight_url(&self) -> String {
         format!("grpc://{}", self.replica.flight.unwrap_or(self.replica.http))
+    }
+
+    /// Where PostgreSQL's protocol is served, if it is.
+    pub(crate) fn postgres_url(&self) -> Option<String> {
+        self.replica.postgres.map(|address| format!("postgres://sealcast@{address}/sealcast"))
     }
 
     /// Stops in the order of the data: the writer seals its tails, the shipper ships them, the

@@ -30,6 +30,9 @@ pub use probes::{Health, probe_routes};
 #[cfg(feature = "serve")]
 pub use problem::Problem;
 #[cfg(feature = "serve")]
-pub use server::{Bound, CertificateText, ServeError, Tls, TlsError, bind, serve, shutdown_signal};
+pub use server::{
+    Bound, CertificateText, Duplex, Knock, ServeError, Tls, TlsError, bind, serve, serve_raw,
+    shutdown_signal,
+};
 #[cfg(feature = "serve")]
 pub use telemetry::{LogFormat, init_telemetry, metrics_text};

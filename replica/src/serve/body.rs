@@ -4,6 +4,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use arrow_flight::FlightData;
 use axum::body::HttpBody;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -28,7 +30,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub(crate) enum Part {
     Bytes(Bytes),
     Flight(Box<FlightData>),
-    End { rows: u64, complete: bool },
+    /// What the rows that follow are made of.
+    Columns(SchemaRef),
+    Rows(RecordBatch),
+    End {
+        rows: u64,
+        complete: bool,
+    },
 }
 
 impl Part {
@@ -37,9 +45,18 @@ impl Part {
         match self {
             Part::Bytes(bytes) => bytes.len(),
             Part::Flight(data) => data.encoded_len(),
+            // Never nothing: what has no size is not sent.
+            Part::Columns(columns) => columns.fields().len().max(1),
+            Part::Rows(rows) => slice_bytes(rows).max(1),
             Part::End { .. } => 0,
         }
     }
+}
+
+/// What the rows of `batch` take, not what they borrow from.
+pub(super) fn slice_bytes(batch: &RecordBatch) -> usize {
+    let columns = batch.columns().iter();
+    columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or_default()).sum()
 }
 
 /// The pieces of one answer, as they come.
@@ -70,6 +87,11 @@ impl Parts {
             Ok(part) => Poll::Ready(Some(part)),
             Err(_) => Poll::Ready(None),
         }
+    }
+
+    /// The same, awaited.
+    pub(crate) async fn next(&mut self) -> Option<Part> {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
     /// Why it broke off, for those who can be told so late.
@@ -132,7 +154,7 @@ impl HttpBody for AnswerBody {
                     HeaderMap::from_iter([(COMPLETE, complete), (ROWS, HeaderValue::from(rows))]);
                 Poll::Ready(Some(Ok(Frame::trailers(trailers))))
             }
-            Some(Part::Flight(_)) | None => {
+            Some(Part::Flight(_) | Part::Columns(_) | Part::Rows(_)) | None => {
                 self.stage = Stage::Breaking(Box::pin(tokio::time::sleep(PAUSE)));
                 self.poll_frame(cx)
             }

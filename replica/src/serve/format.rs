@@ -46,6 +46,9 @@ pub(crate) enum Format {
     Flight,
     /// The same with the engine's own types.
     FlightNative,
+    /// Batches as they are, for PostgreSQL's protocol, whose connection writes the rows. Statements
+    /// are read as its clients mean them.
+    Postgres,
 }
 
 impl Format {
@@ -86,6 +89,7 @@ impl Format {
             Format::Pretty => "text/plain; charset=utf-8",
             Format::Flight => "flight",
             Format::FlightNative => "flight; native",
+            Format::Postgres => "postgres",
         }
     }
 
@@ -105,6 +109,7 @@ impl Format {
             Format::Csv | Format::Pretty => Flat::Text,
             Format::Arrow | Format::Parquet | Format::Flight => Flat::Typed,
             Format::FlightNative => Flat::Native,
+            Format::Postgres => Flat::Postgres,
         }
     }
 }
@@ -152,6 +157,7 @@ enum Form {
     Arrow(Box<StreamWriter<Vec<u8>>>),
     Parquet(Box<ArrowWriter<Vec<u8>>>),
     Flight(Box<FlightOutput>),
+    Rows,
 }
 
 /// Writes one answer.
@@ -196,6 +202,7 @@ impl Output {
             Format::Flight | Format::FlightNative => {
                 Form::Flight(Box::new(FlightOutput::new(&plain.schema)))
             }
+            Format::Postgres => Form::Rows,
         };
         Ok(Output { plain, form, envelope, rows: 0, begun: false })
     }
@@ -204,6 +211,10 @@ impl Output {
     pub(crate) fn batch(&mut self, batch: &RecordBatch) -> Result<Vec<Part>, ArrowError> {
         if let Form::Flight(flight) = &mut self.form {
             return flight.batch(&self.plain.convert(batch)?);
+        }
+        if matches!(self.form, Form::Rows) {
+            let rows = Part::Rows(self.plain.convert(batch)?);
+            return Ok(self.columns().into_iter().chain([rows]).collect());
         }
         Ok(vec![Part::Bytes(self.bytes(batch)?)])
     }
@@ -229,13 +240,22 @@ impl Output {
                 // Row groups that are full have been written; the file's offsets go on counting.
                 out.append(writer.inner_mut());
             }
-            Form::Flight(_) => {}
+            Form::Flight(_) | Form::Rows => {}
         }
         Ok(out.into())
     }
 
+    /// What comes before rows that are given as they are.
+    fn columns(&mut self) -> Option<Part> {
+        let begun = std::mem::replace(&mut self.begun, true);
+        (!begun).then(|| Part::Columns(std::sync::Arc::clone(&self.plain.schema)))
+    }
+
     /// What makes the document complete.
     pub(crate) fn end(mut self) -> Result<Vec<Part>, ArrowError> {
+        if matches!(self.form, Form::Rows) {
+            return Ok(self.columns().into_iter().collect());
+        }
         let mut out = self.begin()?;
         if matches!(self.form, Form::Pretty) && self.rows == 0 {
             pretty(&RecordBatch::new_empty(std::sync::Arc::clone(&self.plain.schema)), &mut out)?;
@@ -260,7 +280,7 @@ impl Output {
                 let end = format!("# {END_KEY} row_count={rows} complete={complete}\n");
                 out.extend_from_slice(end.as_bytes());
             }
-            Form::Ndjson | Form::Csv | Form::Pretty => {}
+            Form::Ndjson | Form::Csv | Form::Pretty | Form::Rows => {}
             Form::Flight(flight) => return Ok(flight.end()),
             Form::Arrow(mut writer) => {
                 writer.finish()?;
@@ -298,7 +318,7 @@ impl Output {
             }
             Form::Objects => out.push(b'['),
             Form::Ndjson | Form::Pretty => {}
-            Form::Arrow(_) | Form::Parquet(_) | Form::Flight(_) => {}
+            Form::Arrow(_) | Form::Parquet(_) | Form::Flight(_) | Form::Rows => {}
         }
         Ok(out)
     }

@@ -21,7 +21,7 @@ mod openapi;
 mod openapi_proofs;
 mod params;
 mod pin;
-mod plain;
+pub(crate) mod plain;
 mod proofs;
 mod run;
 mod work;

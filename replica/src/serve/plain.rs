@@ -21,6 +21,8 @@ pub(super) enum Flat {
     Json,
     /// Everything nested or binary becomes text: CSV.
     Text,
+    /// Ids stay bytes, whatever is nested becomes JSON: PostgreSQL's protocol.
+    Postgres,
     /// As the engine has them: nothing is copied. Only that a column has no nulls is not said.
     Native,
 }
@@ -30,6 +32,14 @@ pub(super) enum Flat {
 pub(super) struct Plain {
     flat: Flat,
     pub(super) schema: SchemaRef,
+}
+
+/// In the metadata of a text column whose texts are JSON.
+pub(crate) const JSON: &str = "sealcast.json";
+
+/// What functions of JSON give: its texts stand as they are.
+fn is_union(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::Union(..))
 }
 
 pub(super) const UUID: DataType = DataType::FixedSizeBinary(16);
@@ -42,6 +52,9 @@ impl Plain {
             if *plain.data_type() == UUID {
                 let metadata = [("ARROW:extension:name".to_owned(), "arrow.uuid".to_owned())];
                 return plain.with_metadata(metadata.into());
+            }
+            if flat == Flat::Postgres && field.data_type().is_nested() && !is_union(field) {
+                return plain.with_metadata([(JSON.to_owned(), String::new())].into());
             }
             plain
         });
@@ -78,7 +91,13 @@ fn plain_type(from: &DataType, flat: Flat) -> DataType {
         | DataType::FixedSizeList(..)
         | DataType::Struct(_)
         | DataType::Map(..)
-        | DataType::Binary
+            if matches!(flat, Flat::Text | Flat::Postgres) =>
+        {
+            DataType::Utf8
+        }
+        DataType::FixedSizeBinary(16) if flat == Flat::Postgres => from.clone(),
+        DataType::FixedSizeBinary(_) if flat == Flat::Postgres => DataType::Binary,
+        DataType::Binary
         | DataType::BinaryView
         | DataType::LargeBinary
         | DataType::FixedSizeBinary(_)
@@ -107,7 +126,7 @@ fn convert(
             let bytes = bytes.as_binary::<i32>();
             Ok(Arc::new(bytes.iter().map(|bytes| bytes.map(hex)).collect::<StringArray>()))
         }
-        nested if nested.is_nested() && flat == Flat::Text => {
+        nested if nested.is_nested() && matches!(flat, Flat::Text | Flat::Postgres) => {
             Ok(Arc::new(cell_texts(array, from)?))
         }
         _ => cast(array, to),

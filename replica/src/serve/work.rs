@@ -10,7 +10,7 @@ use futures::StreamExt as _;
 use sealcast_vault::VaultSnapshot;
 use tokio::sync::mpsc;
 
-use super::body::Part;
+use super::body::{Part, slice_bytes};
 use super::etag;
 use super::format::{Envelope, Format, Output};
 use super::gate::Turn;
@@ -18,7 +18,7 @@ use super::params::Asks;
 use super::run::{Failure, Head, Job, Node, snapshot_id};
 use crate::metrics;
 use crate::sql::{
-    Bound, Missing, OverBound, Planned, QueryError, QueryLimits, QueryScope, SystemSource,
+    Bound, Dialect, Missing, OverBound, Planned, QueryError, QueryLimits, QueryScope, SystemSource,
 };
 
 /// A batch is written in pieces of about so many bytes, so that neither a chunk nor the text of a
@@ -41,7 +41,15 @@ pub(super) async fn work(
     let grant = Arc::clone(&request.grant);
     let scope = QueryScope::new(snapshot, request.allow_partial, system, grant);
     let stale = node.stale().filter(|_| !request.allow_stale);
-    let scope = scope.with_limits(limits).with_stale(stale).with_stop(job.query.cancelled());
+    let dialect = match request.format {
+        Format::Postgres => Dialect::Postgres,
+        _ => Dialect::Own,
+    };
+    let scope = scope
+        .with_dialect(dialect)
+        .with_limits(limits)
+        .with_stale(stale)
+        .with_stop(job.query.cancelled());
     let scope = Arc::new(scope);
     if request.asks != Asks::Rows {
         return outline(&job, &scope).await;
@@ -126,7 +134,7 @@ impl Answer<'_> {
         let format = self.job.request.format;
         let columns = match format {
             // What was announced before the query ran.
-            Format::Flight | Format::FlightNative => Arc::clone(&self.columns),
+            Format::Flight | Format::FlightNative | Format::Postgres => Arc::clone(&self.columns),
             _ => batches.schema(),
         };
         let mut output = Output::new(format, &columns, envelope).map_err(arrow)?;
@@ -194,11 +202,7 @@ impl Answer<'_> {
 
 /// `batch` in slices of about [`PIECE_BYTES`].
 fn pieces(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> + '_ {
-    let bytes: usize = batch
-        .columns()
-        .iter()
-        .map(|column| column.to_data().get_slice_memory_size().unwrap_or_default())
-        .sum();
+    let bytes = slice_bytes(batch);
     let rows = batch.num_rows();
     let step = (rows / (bytes / PIECE_BYTES + 1)).max(1);
     (0..rows).step_by(step).map(move |from| batch.slice(from, step.min(rows - from)))

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::error::Result;
 
-use super::session::QueryScope;
+use super::postgres::{PG_SCHEMA, PgSchema};
+use super::session::{Dialect, QueryScope};
 use super::system;
 use super::table::EventsTable;
 use super::views::{VIEWS, view};
@@ -49,6 +50,7 @@ impl CatalogProviderList for QueryCatalog {
 }
 
 impl CatalogProvider for QueryCatalog {
+    /// Without [`PG_SCHEMA`]: it is there to be asked, not to be listed.
     fn schema_names(&self) -> Vec<String> {
         vec![EVENTS_SCHEMA.to_owned(), SYSTEM_SCHEMA.to_owned()]
     }
@@ -58,6 +60,7 @@ impl CatalogProvider for QueryCatalog {
         match name {
             EVENTS_SCHEMA => Some(Arc::new(EventsSchema { scope })),
             SYSTEM_SCHEMA => Some(Arc::new(SystemSchema { scope })),
+            PG_SCHEMA if scope.dialect == Dialect::Postgres => Some(Arc::new(PgSchema { scope })),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@
 //! and `read` (the plan's leaf), with `search` and `needle` (text), `keep` (what a filter leaves),
 //! `group` (labels by code) and `utc` (hours), `rewrite` (ids as people write them), `prove` (rows to proofs), `bind` (parameters), `bounded`
 //! with `growth` and `memory` (what a query may take), `functions` with `cidr`, `catalog` with `views`,
-//! `columns` and `system` (the other tables).
+//! `columns` and `system` (the other tables), `postgres` (what its clients ask).
 
 mod bind;
 mod bounded;
@@ -23,6 +23,7 @@ mod join_text;
 mod keep;
 mod memory;
 mod needle;
+mod postgres;
 mod prove;
 mod prune;
 mod read;
@@ -47,9 +48,11 @@ pub(crate) use catalog::tables;
 pub use catalog::{CATALOG, EVENTS_SCHEMA, SYSTEM_SCHEMA};
 pub(crate) use columns::comment;
 pub use error::{Bound, NotBegun, OverBound, Position, QueryError, SegmentUnavailable, Stale};
+pub use postgres::{Oid, PgType, ROLE, SERVER_VERSION, SETTINGS, pg_type};
 pub(crate) use read::unavailable;
 pub use session::{
-    Engine, EngineError, Limits, Missing, Outline, Planned, Prepared, QueryLimits, QueryScope,
+    Dialect, Engine, EngineError, Limits, Missing, Outline, Planned, Prepared, QueryLimits,
+    QueryScope,
 };
 pub use system::{ReplicaInfo, SystemSource};
 pub(crate) use views::VIEWS;

@@ -35,6 +35,7 @@ use super::error::{Bound, OverBound, QueryError, SegmentUnavailable, Stale};
 use super::functions;
 use super::group::GroupByCode;
 use super::memory::QueryPool;
+use super::postgres;
 use super::read::unavailable;
 use super::repeatable::is_repeatable;
 use super::rewrite::EventIdText;
@@ -114,6 +115,16 @@ impl Default for QueryLimits {
     }
 }
 
+/// How a statement is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// As docs/http.md has it.
+    #[default]
+    Own,
+    /// The same, and what clients of PostgreSQL ask of its catalog.
+    Postgres,
+}
+
 /// What one query sees and leaves behind.
 #[derive(Debug)]
 pub struct QueryScope {
@@ -125,6 +136,7 @@ pub struct QueryScope {
     pub system: Arc<dyn SystemSource>,
     /// Who asks: what it may not see does not exist for this query.
     pub grant: Arc<Grant>,
+    pub(super) dialect: Dialect,
     limits: QueryLimits,
     /// Cancelled when the query has ended, however it did.
     stop: CancellationToken,
@@ -149,6 +161,7 @@ impl QueryScope {
             allow_partial,
             system,
             grant,
+            dialect: Dialect::Own,
             limits: QueryLimits::default(),
             stop: CancellationToken::new(),
             stale: None,
@@ -162,6 +175,13 @@ impl QueryScope {
     #[must_use]
     pub fn with_limits(mut self, limits: QueryLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// The same, read as `dialect`.
+    #[must_use]
+    pub fn with_dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
         self
     }
 
@@ -226,6 +246,8 @@ impl QueryScope {
 #[derive(Debug)]
 pub struct Engine {
     states: Arc<States>,
+    /// Sessions with PostgreSQL's functions.
+    postgres: Arc<States>,
 }
 
 /// A statement that is understood, not yet a plan of operators.
@@ -288,7 +310,16 @@ impl Engine {
             .build();
         base.register_expr_planner(Arc::new(EventIdText::new()))?;
         functions::register(&mut base)?;
-        Ok(Engine { states: Arc::new(States::new(base)) })
+        let mut more = base.clone();
+        postgres::register(&mut more)?;
+        Ok(Engine { states: Arc::new(States::new(base)), postgres: Arc::new(States::new(more)) })
+    }
+
+    fn states(&self, dialect: Dialect) -> &Arc<States> {
+        match dialect {
+            Dialect::Own => &self.states,
+            Dialect::Postgres => &self.postgres,
+        }
     }
 
     /// Memory that the operators of all queries hold, bytes.
@@ -318,8 +349,10 @@ impl Engine {
         params: Option<&Params>,
         scope: &Arc<QueryScope>,
     ) -> std::result::Result<Planned, QueryError> {
-        let marks = matches!(params, Some(Params::Positional(_))) && !sql.contains("$1");
-        let mut planned = self.open(parse(sql, marks)?, scope).await?;
+        let marks = scope.dialect == Dialect::Own
+            && matches!(params, Some(Params::Positional(_)))
+            && !sql.contains("$1");
+        let mut planned = self.open(parse(sql, marks, scope.dialect)?, scope).await?;
         planned.plan = bind(planned.plan, params)?;
         Ok(planned)
     }
@@ -331,9 +364,10 @@ impl Engine {
         sql: &str,
         scope: &Arc<QueryScope>,
     ) -> std::result::Result<Outline, QueryError> {
-        let marks = sql.contains('?') && !sql.contains("$1");
-        let statement = match parse(sql, marks) {
-            Err(QueryError::Syntax { .. }) if marks => parse(sql, false)?,
+        let dialect = scope.dialect;
+        let marks = dialect == Dialect::Own && sql.contains('?') && !sql.contains("$1");
+        let statement = match parse(sql, marks, dialect) {
+            Err(QueryError::Syntax { .. }) if marks => parse(sql, false, dialect)?,
             parsed => parsed?,
         };
         let planned = self.open(statement, scope).await?;
@@ -355,7 +389,8 @@ impl Engine {
     ) -> std::result::Result<Planned, QueryError> {
         let text = statement.to_string();
         let runtime = self.share(scope);
-        let state = self.states.take(scope)?;
+        let states = self.states(scope.dialect);
+        let state = states.take(scope)?;
         let plan = state.statement_to_plan(statement).await?;
         let read_only = SQLOptions::new()
             .with_allow_ddl(false)
@@ -363,7 +398,7 @@ impl Engine {
             .with_allow_statements(false);
         read_only.verify_plan(&plan)?;
         check_plan(&plan)?;
-        let (states, scope) = (Arc::clone(&self.states), Arc::clone(scope));
+        let (states, scope) = (Arc::clone(states), Arc::clone(scope));
         Ok(Planned { text, plan, state, states, runtime, scope })
     }
 

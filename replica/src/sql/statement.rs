@@ -10,6 +10,8 @@ use sealcast_common::limits::SQL_BYTES_MAX;
 
 use super::bounds::check_statement;
 use super::error::{Position, QueryError};
+use super::postgres::rewrite;
+use super::session::Dialect;
 
 /// Nesting of parentheses and subqueries, levels.
 const NESTING_MAX: usize = 50;
@@ -18,7 +20,11 @@ const OPERATORS_MAX: usize = 1_000;
 
 /// Parses `text`, which must be one statement that only reads. `marks` says that every `?` stands
 /// for a parameter; otherwise `?` is the JSON operator.
-pub(super) fn parse(text: &str, marks: bool) -> Result<EngineStatement, QueryError> {
+pub(super) fn parse(
+    text: &str,
+    marks: bool,
+    meant: Dialect,
+) -> Result<EngineStatement, QueryError> {
     bound("bytes", text.len(), SQL_BYTES_MAX)?;
     let dialect = PostgreSqlDialect {};
     let mut tokens = Tokenizer::new(&dialect, text).tokenize_with_location().map_err(|error| {
@@ -48,7 +54,10 @@ pub(super) fn parse(text: &str, marks: bool) -> Result<EngineStatement, QueryErr
         Some(_) if many => {
             Err(QueryError::NotAllowed { found: "list of several statements".into(), position })
         }
-        Some(statement) if reads(&statement) => {
+        Some(mut statement) if reads(&statement) => {
+            if meant == Dialect::Postgres {
+                rewrite(&mut statement);
+            }
             check_statement(&statement)?;
             Ok(EngineStatement::Statement(Box::new(statement)))
         }

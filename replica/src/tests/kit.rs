@@ -203,6 +203,7 @@ impl Bucket {
             dir: self.dir.path().join("replica"),
             store: self.dir.path().join("store").display().to_string(),
             http: "127.0.0.1:0".into(),
+            postgres: "127.0.0.1:0".into(),
             poll_min_ms: 10,
             poll_max_ms: 20,
             partitions: 2,

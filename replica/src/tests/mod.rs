@@ -12,6 +12,7 @@ mod lifecycle;
 mod limits;
 mod pages;
 mod plans;
+mod postgres;
 mod proofs;
 mod pruning;
 mod refusals;

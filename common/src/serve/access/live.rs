@@ -102,6 +102,19 @@ impl Access {
         let credentials = credentials.to_str().map_err(|_| Denied::TokenInvalid)?;
         tokens.find(&token(credentials).ok_or(Denied::TokenInvalid)?)
     }
+
+    /// Who asks, by a token alone: for protocols that have a password and no headers.
+    pub fn authenticate_password(&self, password: &str) -> Result<Arc<Grant>, Denied> {
+        let tokens = match &*self.0 {
+            Kind::Open(grant) => return Ok(Arc::clone(grant)),
+            Kind::Tokens(tokens) => tokens,
+        };
+        tokens.refresh();
+        if password.len() > CREDENTIALS_BYTES_MAX {
+            return Err(Denied::TokenInvalid);
+        }
+        tokens.find(&TokenText::parse(password).ok_or(Denied::TokenInvalid)?)
+    }
 }
 
 /// What a client that has shown `headers` shall send from now on. Who needs no token gets a word

@@ -1,6 +1,7 @@
 //! Binding, serving and stopping an HTTP server, in plain text or by TLS.
 
 mod certificate;
+mod raw;
 mod tls;
 
 use std::net::SocketAddr;
@@ -23,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use super::access::{Access, AccessError, Strangers, guard};
 
 pub use certificate::CertificateText;
+pub use raw::{Duplex, Knock, serve_raw};
 pub use tls::{Tls, TlsError};
 
 /// Longer than load balancers keep idle connections, so that they close first.

@@ -60,6 +60,8 @@ pub enum TlsError {
 #[derive(Clone)]
 pub struct Tls {
     acceptor: TlsAcceptor,
+    /// The same for PostgreSQL's protocol, whose newer clients insist on its name.
+    postgres: TlsAcceptor,
     certificate: Arc<Certificate>,
 }
 
@@ -98,27 +100,43 @@ impl Tls {
         });
         let resolver = Arc::<Certificate>::clone(&certificate);
         let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
+        config.alpn_protocols = vec![b"postgresql".to_vec()];
+        let postgres = TlsAcceptor::from(Arc::new(config.clone()));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), certificate })
+        Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), postgres, certificate })
     }
 
     /// The handshake. Whoever fails it, or takes too long, is gone.
     pub(super) async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
-        let patience = std::time::Duration::from_millis(HANDSHAKE_MS_MAX);
-        let failure = match timeout(patience, self.acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => return Some(stream),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no handshake within {HANDSHAKE_MS_MAX} ms"),
-        };
-        metrics::counter!("sealcast_tls_handshakes_failed_total").increment(1);
-        tracing::debug!(error = failure, "handshake failed");
-        None
+        shake(&self.acceptor, stream).await
+    }
+
+    /// The same where PostgreSQL's protocol follows; whether its name was agreed upon comes with it.
+    pub(super) async fn accept_postgres(
+        &self,
+        stream: TcpStream,
+    ) -> Option<(TlsStream<TcpStream>, bool)> {
+        let stream = shake(&self.postgres, stream).await?;
+        let named = stream.get_ref().1.alpn_protocol().is_some();
+        Some((stream, named))
     }
 
     /// Looks at the files again if it is time to.
     pub(super) fn refresh(&self) {
         self.certificate.refresh();
     }
+}
+
+async fn shake(acceptor: &TlsAcceptor, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+    let patience = std::time::Duration::from_millis(HANDSHAKE_MS_MAX);
+    let failure = match timeout(patience, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => return Some(stream),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no handshake within {HANDSHAKE_MS_MAX} ms"),
+    };
+    metrics::counter!("sealcast_tls_handshakes_failed_total").increment(1);
+    tracing::debug!(error = failure, "handshake failed");
+    None
 }
 
 type Stamps = [Option<Stamp>; 2];
