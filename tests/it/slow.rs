@@ -70,7 +70,7 @@ async fn cancel(cluster: &Cluster) {
     let all = list["queries"].as_array().unwrap();
     let running: Vec<_> = all.iter().filter(|query| query["state"] == "running").collect();
     let [query] = running[..] else { panic!("{list}") };
-    let url = format!("{}/v1/queries/{}", cluster.url(REPLICA), query["id"].as_str().unwrap());
+    let url = format!("{}/v1/queries/{}", cluster.url(REPLICA), query["query_id"].as_str().unwrap());
     assert_eq!(reqwest::Client::new().delete(url).send().await.unwrap().status(), 202);
 }
 
