@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use sealcast_tests::{Cluster, REPLICA, Roles, WRITER, data_dir, free_port, python, run, sealcast};
+use sealcast_tests::{
+    Cluster, REPLICA, Roles, WRITER, data_dir, free_port, python_with, run, sealcast,
+};
 use serde_json::Value;
 
 use super::flight::script;
@@ -18,11 +20,16 @@ const SQL: &str = "select tenant, action, outcome, count(*) from events group by
 enum Way {
     Http,
     Pages,
-    /// By a client of `counts.py`.
-    Client(&'static str),
+    /// By a client of `counts.py`, and the module that it needs.
+    Client(&'static str, &'static str),
 }
 
-const WAYS: [Way; 4] = [Way::Http, Way::Pages, Way::Client("flight"), Way::Client("postgres")];
+const WAYS: [Way; 4] = [
+    Way::Http,
+    Way::Pages,
+    Way::Client("flight", "adbc_driver_flightsql"),
+    Way::Client("postgres", "psycopg"),
+];
 
 /// A text as it is, NULL as nothing.
 fn text(value: &Value) -> String {
@@ -48,13 +55,14 @@ async fn counted(test: &str, way: Way, cluster: &Cluster, postgres: &str) -> Opt
             }
             Some(counts)
         }
-        Way::Client(name) => {
+        Way::Client(name, module) => {
+            let python = python_with(test, &[module])?;
             let url = cluster.url(REPLICA);
             let address = match name {
                 "postgres" => postgres,
                 _ => url.trim_start_matches("http://"),
             };
-            let said = script(&python(test)?, "counts.py", &[name, address, SQL], &[]).await;
+            let said = script(&python, "counts.py", &[name, address, SQL], &[]).await;
             Some(of_rows(&serde_json::from_str::<Vec<Value>>(&said).unwrap()))
         }
     }

@@ -1,7 +1,7 @@
 //! Arrow Flight and PostgreSQL's protocol over TLS, with programs that people have.
 
 use reqwest::Method;
-use sealcast_tests::{REPLICA, SHIPPER, WRITER, free_port, python, until};
+use sealcast_tests::{REPLICA, SHIPPER, WRITER, free_port, python_with, until};
 
 use super::access::{ROLES, Tokens};
 use super::flight::{events, node, script};
@@ -45,7 +45,7 @@ async fn real_clients_believe_the_right_certificate_only() {
         ("SEALCAST_PG_CA", &cert),
     ];
     node(test, "postgres.mjs", &[], &env).await;
-    if let Some(python) = python(test) {
+    if let Some(python) = python_with(test, &["adbc_driver_flightsql", "influxdb_client_3"]) {
         let address = replica.trim_start_matches("https://");
         script(&python, "flight_tls.py", &[address, &cert, "900", &token], &[]).await;
     }

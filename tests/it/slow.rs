@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use sealcast_tests::{Cluster, REPLICA, Roles, free_port, python, until};
+use sealcast_tests::{Cluster, REPLICA, Roles, free_port, python_with, until};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -70,7 +70,8 @@ async fn cancel(cluster: &Cluster) {
     let all = list["queries"].as_array().unwrap();
     let running: Vec<_> = all.iter().filter(|query| query["state"] == "running").collect();
     let [query] = running[..] else { panic!("{list}") };
-    let url = format!("{}/v1/queries/{}", cluster.url(REPLICA), query["query_id"].as_str().unwrap());
+    let url =
+        format!("{}/v1/queries/{}", cluster.url(REPLICA), query["query_id"].as_str().unwrap());
     assert_eq!(reqwest::Client::new().delete(url).send().await.unwrap().status(), 202);
 }
 
@@ -140,7 +141,8 @@ impl Slow {
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_and_gone_clients_of_flight_and_postgres_hold_nothing() {
     let test = "slow_and_gone_clients_of_flight_and_postgres_hold_nothing";
-    let Some(python) = python(test) else { return };
+    let modules = ["adbc_driver_flightsql", "pyarrow", "psycopg"];
+    let Some(python) = python_with(test, &modules) else { return };
     let postgres = format!("127.0.0.1:{}", free_port());
     let (mut cluster, resting) = cluster(&[("SEALCAST_REPLICA_POSTGRES", &postgres)]).await;
     let flight = cluster.url(REPLICA).replace("http://", "");
