@@ -9,8 +9,9 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-/// Rows without end, and a table of theirs in memory as long as they are made.
-const SQL: &str = "select a.value + b.value as n, repeat('x', 1000) as t \
+/// Rows without end, and a table of theirs in memory as long as they are made. Small rows: a batch in flight, of which each
+/// task has some and the pool counts none, is below 1 MB.
+const SQL: &str = "select a.value + b.value as n, repeat('x', 100) as t \
     from generate_series(1, 1000000) a, generate_series(1, 1000000) b";
 /// More than what waits for a slow reader: in the replica, in buffers of the system, in the client.
 const WAITING_MAX: u64 = 64 << 20;
