@@ -2,12 +2,17 @@
 count, and a TOKEN, if it asks for one. Each of CLIENTS prints its name, or `skipped: name: why`."""
 
 import importlib.util
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 ADDRESS, COUNT, TENANT, OWN = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 TOKEN = sys.argv[5] if len(sys.argv) > 5 else "word"
 BEARER = {"adbc.flight.sql.authorization_header": f"Bearer {TOKEN}"}
 SQL = "select count(*) as n from events"
+# What scripts/setup has put apart: SQLAlchemy 2.
+APART = Path(sys.prefix, "apart")
 
 
 def adbc():
@@ -138,6 +143,28 @@ def sqlalchemy():
     assert "events" in names, names
 
 
+def sqlalchemy_adbc():
+    script = Path(__file__).with_name("sqlalchemy2.py")
+    environment = os.environ | {"PYTHONPATH": str(APART)}
+    subprocess.run([sys.executable, script, *sys.argv[1:5], TOKEN], env=environment, check=True)
+
+
+def duckdb():
+    import adbc_driver_flightsql.dbapi as flight_sql
+    import duckdb
+
+    # Times as numbers: DuckDB gives them to Python by way of pytz, which nothing here installs.
+    sql = """select tenant, action, count(*), sum(_seq)::bigint, count(distinct message), max({}) from {}
+        group by 1, 2 order by 1, 2"""
+    with flight_sql.connect(f"grpc://{ADDRESS}", db_kwargs=BEARER, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute(sql.format("time::bigint", "events"))
+        ours = cursor.fetchall()
+        cursor.execute("select * from events")
+        reader = cursor.fetch_record_batch()  # noqa: F841: DuckDB finds it by its name
+        theirs = duckdb.connect().execute(sql.format("epoch_us(time)", "reader")).fetchall()
+    assert theirs == ours and sum(row[2] for row in ours) == COUNT, (theirs, ours)
+
+
 def influxdb3():
     from influxdb_client_3 import InfluxDBClient3
 
@@ -158,12 +185,19 @@ CLIENTS = {
     pyarrow_flight: ["pyarrow"],
     flightsql: ["flightsql"],
     sqlalchemy: ["flightsql", "sqlalchemy"],
+    sqlalchemy_adbc: ["adbc_driver_flightsql", "apart/sqlalchemy_adbc"],
+    duckdb: ["adbc_driver_flightsql", "duckdb"],
     influxdb3: ["influxdb_client_3"],
 }
 
+
+def there(module):
+    name = module.removeprefix("apart/")
+    return (APART / name).is_dir() if module != name else importlib.util.find_spec(name) is not None
+
 failed = 0
 for client, modules in CLIENTS.items():
-    absent = [module for module in modules if importlib.util.find_spec(module) is None]
+    absent = [module for module in modules if not there(module)]
     if absent:
         print(f"skipped: {client.__name__}: no {', '.join(absent)}")
         continue

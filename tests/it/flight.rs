@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use sealcast_tests::{Cluster, REPLICA, Roles, WRITER, python, run, skip};
+use sealcast_tests::{Cluster, REPLICA, Roles, WRITER, node_modules, python, run_with, skip};
 use serde_json::json;
 
 use super::access::Tokens;
 
-fn events() -> String {
+/// 900 events, a third of them acme's.
+pub(super) fn events() -> String {
     let line = |i: usize| {
         let tenant = if i.is_multiple_of(3) { "acme" } else { "globex" };
         let event = json!({
@@ -21,18 +22,37 @@ fn events() -> String {
     (0..900).map(line).collect()
 }
 
-/// Runs the clients, each of which counts `all` events and `own` ones of acme.
-async fn clients(test: &str, cluster: &Cluster, all: u64, own: u64, token: Option<&str>) {
-    let Some(python) = python(test) else { return };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/flight.py").display().to_string();
-    let address = cluster.url(REPLICA).trim_start_matches("http://").to_owned();
-    let (all, own) = (all.to_string(), own.to_string());
-    let args = [script.as_str(), &address, &all, "acme", &own];
-    let args: Vec<&str> = args.into_iter().chain(token).collect();
-    let shown = run(&python, &args).await;
+/// What one of the scripts beside this file prints; it must succeed.
+pub(super) async fn script(
+    program: &Path,
+    name: &str,
+    args: &[&str],
+    env: &[(&str, &str)],
+) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("it").join(name).display().to_string();
+    let shown = run_with(program, &[&[script.as_str()], args].concat(), env).await;
     let said = String::from_utf8_lossy(&shown.stdout).into_owned();
     let errors = String::from_utf8_lossy(&shown.stderr);
-    assert!(shown.status.success(), "{said}\n{errors}\n{}", cluster.logs());
+    assert!(shown.status.success(), "{name}: {}\n{said}\n{errors}", shown.status);
+    said
+}
+
+/// Runs a script of Node's, where its packages are.
+pub(super) async fn node(test: &str, name: &str, args: &[&str], env: &[(&str, &str)]) {
+    let Some(modules) = node_modules(test) else { return };
+    let modules = modules.display().to_string();
+    let env = [&[("SEALCAST_NODE_MODULES", modules.as_str())], env].concat();
+    script(Path::new("node"), name, args, &env).await;
+}
+
+/// Runs the clients, each of which counts `all` events and `own` ones of acme.
+async fn clients(test: &str, cluster: &Cluster, all: u64, own: u64, token: Option<&str>) {
+    let (url, all, own) = (cluster.url(REPLICA), all.to_string(), own.to_string());
+    node(test, "influxdb3.mjs", &[&url, &all, "acme", &own, token.unwrap_or("word")], &[]).await;
+    let Some(python) = python(test) else { return };
+    let args = [url.trim_start_matches("http://"), &all, "acme", &own];
+    let args: Vec<&str> = args.into_iter().chain(token).collect();
+    let said = script(&python, "flight.py", &args, &[]).await;
     for line in said.lines().filter_map(|line| line.strip_prefix("skipped: ")) {
         skip(test, line);
     }

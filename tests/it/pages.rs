@@ -6,7 +6,11 @@ use sealcast_tests::{Cluster, Roles, data_dir, run, sealcast};
 use serde_json::Value;
 
 /// All events of a walk, page by page; `between` is done after the first one.
-async fn walk(cluster: &Cluster, query: &[(&str, &str)], between: impl AsyncFn()) -> Vec<Value> {
+pub(super) async fn walk(
+    cluster: &Cluster,
+    query: &[(&str, &str)],
+    between: impl AsyncFn(),
+) -> Vec<Value> {
     let (client, url) = (reqwest::Client::new(), format!("{}/v1/events", cluster.url(2)));
     let (mut events, mut cursor) = (Vec::new(), None);
     loop {

@@ -1,25 +1,12 @@
 //! Programs that people have, over PostgreSQL's protocol: they see the rows that HTTP gives.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use sealcast_tests::{Cluster, REPLICA, Roles, WRITER, free_port, python, run, run_with, skip};
+use sealcast_tests::{Cluster, REPLICA, Roles, WRITER, free_port, python, run_with, skip};
 use serde_json::json;
 
 use super::access::Tokens;
-
-fn events() -> String {
-    let line = |i: usize| {
-        let tenant = if i.is_multiple_of(3) { "acme" } else { "globex" };
-        let event = json!({
-            "tenant": tenant,
-            "action": "file.read",
-            "message": i.to_string(),
-            "attributes": { "n": i },
-        });
-        format!("{event}\n")
-    };
-    (0..900).map(line).collect()
-}
+use super::flight::{events, node, script};
 
 /// Roles apart, the replica at a port of this protocol too, filled.
 async fn cluster(port: u16, more: &[(&str, &str)], token: Option<&str>) -> Cluster {
@@ -54,22 +41,19 @@ async fn cluster(port: u16, more: &[(&str, &str)], token: Option<&str>) -> Clust
 }
 
 /// Runs the clients, each of which counts `all` events and `own` ones of acme.
-async fn clients(
-    test: &str,
-    cluster: &Cluster,
-    port: u16,
-    (all, own): (u64, u64),
-    token: Option<&str>,
-) {
-    let Some(python) = python(test) else { return };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/postgres.py").display().to_string();
+async fn clients(test: &str, port: u16, (all, own): (u64, u64), token: Option<&str>) {
     let (port, all, own) = (port.to_string(), all.to_string(), own.to_string());
-    let args = [script.as_str(), "127.0.0.1", &port, &all, "acme", &own];
+    let env = [
+        ("SEALCAST_PG_HOST", "127.0.0.1"),
+        ("SEALCAST_PG_PORT", &port),
+        ("SEALCAST_PG_COUNT", &all),
+        ("SEALCAST_PG_TOKEN", token.unwrap_or_default()),
+    ];
+    node(test, "postgres.mjs", &[], &env).await;
+    let Some(python) = python(test) else { return };
+    let args = ["127.0.0.1", &port, &all, "acme", &own];
     let args: Vec<&str> = args.into_iter().chain(token).collect();
-    let shown = run(&python, &args).await;
-    let said = String::from_utf8_lossy(&shown.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&shown.stderr);
-    assert!(shown.status.success(), "{said}\n{errors}\n{}", cluster.logs());
+    let said = script(&python, "postgres.py", &args, &[]).await;
     for line in said.lines().filter_map(|line| line.strip_prefix("skipped: ")) {
         skip(test, line);
     }
@@ -81,7 +65,7 @@ async fn real_clients_see_what_http_gives() {
     let cluster = cluster(port, &[], None).await;
     let count = cluster.count(None).await;
     assert_eq!(count, 900);
-    clients("real_clients_see_what_http_gives", &cluster, port, (count, 300), None).await;
+    clients("real_clients_see_what_http_gives", port, (count, 300), None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,9 +77,9 @@ async fn real_clients_log_in_and_see_their_tenant() {
     let (file, peer) = (tokens.path("tokens.toml"), tokens.path("peer.token"));
     let env = [("SEALCAST_TOKENS", file.as_str()), ("SEALCAST_PEER_TOKEN_FILE", peer.as_str())];
     let port = free_port();
-    let cluster = cluster(port, &env, Some(&everything)).await;
+    let _cluster = cluster(port, &env, Some(&everything)).await;
     let test = "real_clients_log_in_and_see_their_tenant";
-    clients(test, &cluster, port, (300, 300), Some(&limited)).await;
+    clients(test, port, (300, 300), Some(&limited)).await;
 }
 
 /// `psql`, where it is installed.

@@ -11,7 +11,7 @@ use sealcast_tests::{
 use super::access::{Client, PROGRAMS, ROLES, Tokens, body_of, write};
 
 /// Certificate and key for `localhost` as files.
-fn certificate(dir: &Path) -> [PathBuf; 2] {
+pub(super) fn certificate(dir: &Path) -> [PathBuf; 2] {
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let files = [dir.join("cert.pem"), dir.join("key.pem")];
@@ -21,7 +21,7 @@ fn certificate(dir: &Path) -> [PathBuf; 2] {
 }
 
 /// Settings of three roles under `dir`, locked by `tokens` and `certificate`; their base URLs.
-fn settings(
+pub(super) fn settings(
     dir: &Path,
     tokens: &Tokens,
     [cert, key]: &[PathBuf; 2],
@@ -53,6 +53,32 @@ fn settings(
     (file, urls)
 }
 
+/// A client that believes this certificate.
+pub(super) fn trusting(cert: &Path) -> Client {
+    let root = reqwest::Certificate::from_pem(&std::fs::read(cert).unwrap()).unwrap();
+    Client { http: reqwest::Client::builder().add_root_certificate(root).build().unwrap() }
+}
+
+/// Starts the three roles by the settings in `file`, one after the other is ready.
+pub(super) async fn start(
+    file: &str,
+    urls: &[String; 3],
+    client: &Client,
+    logs: &Path,
+) -> Vec<Process> {
+    let mut running = Vec::new();
+    for (program, url) in PROGRAMS.iter().zip(urls) {
+        let log = logs.join(format!("{program}.log"));
+        running.push(Process::start(&sealcast(program), &["--config", file], &log, &[]));
+        until("a role is ready", || async {
+            let ready = client.http.get(format!("{url}/readyz")).send().await.ok()?;
+            (ready.status() == 200).then_some(())
+        })
+        .await;
+    }
+    running
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn three_roles_speak_tls_with_everybody_and_each_other() {
     let (dir, tokens) = (tempfile::tempdir().unwrap(), Tokens::new());
@@ -62,18 +88,9 @@ async fn three_roles_speak_tls_with_everybody_and_each_other() {
     let postgres = free_port();
     let (file, urls) = settings(dir.path(), &tokens, &files, postgres);
     let [cert, file] = [&files[0], &file].map(|path| path.display().to_string());
-    let trusted = reqwest::Certificate::from_pem(&std::fs::read(&cert).unwrap()).unwrap();
-    let http = reqwest::Client::builder().add_root_certificate(trusted).build().unwrap();
-    let client = Client { http };
-    let mut running = Vec::new();
-    for (program, url) in PROGRAMS.iter().zip(&urls) {
-        let log = dir.path().join(format!("{program}.log"));
-        running.push(Process::start(&sealcast(program), &["--config", &file], &log, &[]));
-        until("a role is ready", || async {
-            let ready = client.http.get(format!("{url}/readyz")).send().await.ok()?;
-            (ready.status() == 200).then_some(())
-        })
-        .await;
+    let client = trusting(&files[0]);
+    let running = start(&file, &urls, &client, dir.path()).await;
+    for url in &urls {
         // Plain text, and a client that does not know the certificate, get nothing.
         assert!(reqwest::get(format!("{}/livez", url.replace("https", "http"))).await.is_err());
         assert!(reqwest::get(format!("{url}/livez")).await.is_err());

@@ -39,6 +39,27 @@ pub fn python(test: &str) -> Option<PathBuf> {
     found
 }
 
+/// A Python with these modules, or the test is skipped.
+pub fn python_with(test: &str, modules: &[&str]) -> Option<PathBuf> {
+    let python = python(test)?;
+    let import = format!("import {}", modules.join(", "));
+    let tried = std::process::Command::new(&python).args(["-c", &import]).output();
+    let there = tried.is_ok_and(|tried| tried.status.success());
+    if !there {
+        skip(test, &format!("Python has not all of {} (run scripts/setup)", modules.join(", ")));
+    }
+    there.then_some(python)
+}
+
+/// The folder of Node's packages, or the test is skipped; `node` itself is in the path then.
+pub fn node_modules(test: &str) -> Option<PathBuf> {
+    let found = variable("SEALCAST_NODE_MODULES");
+    if found.is_none() {
+        skip(test, "SEALCAST_NODE_MODULES is not set (install nodejs and npm, run scripts/test)");
+    }
+    found
+}
+
 /// SeaweedFS, or the test is skipped.
 pub fn weed(test: &str) -> Option<PathBuf> {
     let found = variable("SEALCAST_WEED");

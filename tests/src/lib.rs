@@ -19,7 +19,8 @@ pub use bucket::Bucket;
 pub use checker::{Checked, Checker, SealedRow, deliver, sealed_rows};
 pub use cluster::{Cluster, REPLICA, Roles, SHIPPER, WRITER};
 pub use environment::{
-    below, data_dir, number, open_files, python, random, rclone, sealcast, skip, weed,
+    below, data_dir, node_modules, number, open_files, python, python_with, random, rclone,
+    sealcast, skip, weed,
 };
 pub use latch::Latch;
 pub use load::Load;
