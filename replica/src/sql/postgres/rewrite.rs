@@ -15,7 +15,9 @@ use super::tables::columns;
 
 /// Rewrites `statement` in place.
 pub(in crate::sql) fn rewrite(statement: &mut Statement) {
-    let _ended = statement.visit(&mut Names);
+    let mut own = Own::default();
+    let _ended = statement.visit(&mut own);
+    let _ended = statement.visit(&mut Names(own.0));
     let _ended = statement.visit(&mut Forms);
 }
 
@@ -33,8 +35,9 @@ fn unqualified(name: &mut ObjectName) {
     }
 }
 
-/// First names: whether a query needs a table without rows is asked of whole names.
-struct Names;
+/// First names: whether a query needs a table without rows is asked of whole names. Those that the
+/// statement itself gives are no tables of the catalog.
+struct Names(BTreeSet<String>);
 
 impl VisitorMut for Names {
     type Break = ();
@@ -47,8 +50,10 @@ impl VisitorMut for Names {
             TableFactor::Table { name, args: None, .. } => {
                 let alone = name.0.len() == 1;
                 let table = name.0.first().and_then(ident).filter(|_| alone);
-                if table.is_some_and(|table| table.starts_with("pg_") && columns(&table).is_some())
-                {
+                let of_catalog = |table: &String| {
+                    table.starts_with("pg_") && !self.0.contains(table) && columns(table).is_some()
+                };
+                if table.is_some_and(|table| of_catalog(&table)) {
                     name.0.insert(0, ObjectNamePart::Identifier(Ident::new(PG_SCHEMA)));
                 }
             }
@@ -188,9 +193,8 @@ fn call(name: &str, args: Vec<Expr>) -> Expr {
     })
 }
 
-/// Columns are named as PostgreSQL does: `count`, not `count(*)`. Those that are written alike are
-/// one for the engine: the second gets a name of its own, as does what stands beside a `*` that may
-/// hold it too.
+/// Columns are named as PostgreSQL names them: `count`, not `count(*)`. Names are unique, because
+/// those that are written alike are one column for the engine.
 fn name_columns(select: &mut Select) {
     let star = select
         .projection
@@ -201,15 +205,15 @@ fn name_columns(select: &mut Select) {
         match item {
             SelectItem::UnnamedExpr(expr) => {
                 let column = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
-                let function = matches!(expr, Expr::Function(_)) && !star;
-                let name = if column || function { name_of(expr) } else { expr.to_string() };
+                let name = if star && !column { expr.to_string() } else { name_of(expr) };
                 let mut unique = name.clone();
                 let mut more = 1;
+                // A `*` may hold the column too.
                 while !seen.insert(unique.clone()) || (column && star && more == 1) {
                     more += 1;
                     unique = format!("{name}_{more}");
                 }
-                if more > 1 || function {
+                if more > 1 || !(column || star) {
                     let alias = Ident::with_quote('"', unique);
                     *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
                 }
@@ -217,5 +221,19 @@ fn name_columns(select: &mut Select) {
             SelectItem::ExprWithAlias { alias, .. } => drop(seen.insert(alias.value.clone())),
             _ => {}
         }
+    }
+}
+
+/// The names that a statement gives to queries of its own.
+#[derive(Default)]
+struct Own(BTreeSet<String>);
+
+impl VisitorMut for Own {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let tables = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.0.extend(tables.map(|table| table.alias.name.value.to_lowercase()));
+        ControlFlow::Continue(())
     }
 }

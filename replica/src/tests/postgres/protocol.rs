@@ -39,6 +39,38 @@ async fn simple_statements_are_answered_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn columns_have_postgresql_s_names_and_statements_their_meaning() {
+    let bucket = Bucket::filled(1, 30).await;
+    let replica = bucket.replica().await;
+    let mut client = Client::open(&replica).await;
+    for (sql, names) in [
+        ("select count(*), count(*), max(time) from events", "count count_2 max"),
+        ("select 1, time::date, attributes->>'n', (attributes->>'n')::int from events", ""),
+        ("select tenant, count(*) from events group by tenant order by count(*)", "tenant count"),
+        ("select lower(action) from events group by lower(action) having count(*) > 0", "lower"),
+        ("select distinct lower(action) from events order by 1", "lower"),
+        ("select *, lower(action), tenant from events where false", ""),
+        ("select sum(count) from (select count(*) from events group by tenant) s", "sum"),
+        ("with pg_policy as (select 7 as x) select x from pg_policy", "x"),
+        ("select time::date from events group by time order by time limit 1", "time"),
+    ] {
+        let told = client.simple(sql).await;
+        assert!(!kinds(&told).contains('E'), "{sql}: {}", shown(&told));
+        let (_, columns) = told.iter().find(|(kind, _)| *kind == b'T').unwrap();
+        let mut found = Vec::new();
+        let mut rest = &columns[2..];
+        while let Some(end) = rest.iter().position(|byte| *byte == 0) {
+            found.push(String::from_utf8_lossy(&rest[..end]).into_owned());
+            rest = &rest[end + 19..];
+        }
+        assert!(names.is_empty() || found.join(" ") == names, "{sql}: {found:?}");
+    }
+    let sql = "with pg_policy as (select 7 as x) select x from pg_policy";
+    assert_eq!(one(&client.rows(sql).await), "7", "its own query, not the catalog's table");
+    replica.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repeatable_block_sees_one_state() {
     let mut bucket = Bucket::filled(1, 30).await;
     let replica = bucket.replica().await;
