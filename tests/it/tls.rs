@@ -164,6 +164,6 @@ async fn import_gives_up_at_once(tokens: &Tokens, writer: &str, token: &str) {
 /// Every port is one of ours, every server that is called is reached with token and certificate.
 async fn doctor_reaches_all_of_them(settings: &str) {
     let (_, text) = said(&["doctor", "--config", settings]).await;
-    assert_eq!(text.matches("in use by a ready role").count(), 3, "{text}");
+    assert_eq!(text.matches("in use by a ready role").count(), 4, "{text}");
     assert_eq!(text.matches("reachable and ready").count(), 2, "{text}");
 }
