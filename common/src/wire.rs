@@ -42,6 +42,16 @@ impl Token {
         Ok(Token(vector))
     }
 
+    /// What holds this and `more`: of every shard the greater size.
+    #[must_use]
+    pub fn and(mut self, more: Option<&Token>) -> Self {
+        for (shard, size) in more.iter().flat_map(|more| &more.0) {
+            let held = self.0.entry(*shard).or_default();
+            *held = (*held).max(*size);
+        }
+        self
+    }
+
     /// Whether `have` holds at least this much of every shard.
     pub fn is_held_by(&self, have: &Vector) -> bool {
         self.0.iter().all(|(shard, size)| have.get(shard).copied().unwrap_or(0) >= *size)

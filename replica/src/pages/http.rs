@@ -169,7 +169,7 @@ async fn attend(
         query_id: query.id().to_string(),
         lag: snapshot.lag(),
         missing: Vec::new(),
-        as_of: None,
+        as_of: String::new(),
         etag: (!asked.allow_partial).then(|| tag.clone()),
         not_modified: false,
         outline: None,
@@ -259,12 +259,7 @@ fn opened(node: &Node, asked: &Asked, text: &str) -> Result<Cursor, Problem> {
 /// Everything that the walk is pinned to, and what the request asks for.
 fn wished(min: Option<&Token>, cursor: Option<&Cursor>) -> Option<Token> {
     let Some(cursor) = cursor else { return min.cloned() };
-    let mut token = cursor.token();
-    for (shard, size) in min.iter().flat_map(|min| &min.0) {
-        let held = token.0.entry(*shard).or_default();
-        *held = (*held).max(*size);
-    }
-    Some(token)
+    Some(cursor.token().and(min))
 }
 
 /// The tag of a complete page: rows after a cursor never change, the first ones do with the log.

@@ -66,7 +66,12 @@ impl CopyOut {
         let (mut delimiter, mut null) = (None, None);
         let mut tokens = tokens.iter().map(|(token, ..)| token).peekable();
         while let Some(token) = tokens.next() {
-            let Token::Word(word) = token else { continue };
+            let Token::Word(word) = token else {
+                if matches!(token, Token::Text(_)) {
+                    return Err(unclear());
+                }
+                continue;
+            };
             match word.as_str() {
                 "csv" => csv = true,
                 "binary" => return Err(Refusal::new("0A000", "COPY is given as text or csv")),
@@ -85,7 +90,13 @@ impl CopyOut {
                         delimiter = Some(text.clone());
                     }
                 }
-                _ => {}
+                "with" | "format" | "text" | "true" | "on" | "false" | "off" => {}
+                other => {
+                    let message = format!(
+                        "COPY option {other} is not known; expected csv, text, header, delimiter, null"
+                    );
+                    return Err(Refusal::new("0A000", message));
+                }
             }
         }
         let delimiter = match delimiter.as_deref().map(str::as_bytes) {
@@ -165,6 +176,7 @@ mod tests {
             read("COPY events (time, tenant) TO STDOUT WITH (FORMAT text, NULL 'nil')").unwrap();
         assert_eq!(copy.sql, "select time, tenant from events ");
         assert_eq!(copy.line([Some(&b"a\tb"[..]), None].into_iter()), b"a\\tb\tnil\n");
+        assert_eq!(read("COPY events TO STDOUT csv quote '|'").unwrap_err().state, "0A000");
         assert_eq!(read("COPY events FROM STDIN").unwrap_err().state, "25006");
         assert_eq!(read("COPY events TO '/etc/passwd'").unwrap_err().state, "42501");
         assert_eq!(read("COPY (select 1) TO PROGRAM 'sh'").unwrap_err().state, "42501");

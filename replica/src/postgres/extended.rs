@@ -20,6 +20,8 @@ const HELD_BYTES_MAX: usize = 4 * MESSAGE_BYTES_MAX;
 #[derive(Clone, Debug)]
 pub(super) struct Statement {
     sql: String,
+    /// `None`: an empty text.
+    wants: Option<Wants>,
     /// As the client calls the types of its parameters; 0: it does not.
     types: Vec<Oid>,
     /// Once it was asked for.
@@ -28,7 +30,8 @@ pub(super) struct Statement {
 
 impl Statement {
     fn bytes(&self) -> usize {
-        self.sql.len() + 4 * self.types.len()
+        // As it came, and as it is read.
+        2 * self.sql.len() + 4 * self.types.len()
     }
 }
 
@@ -57,7 +60,7 @@ pub(super) struct Portal {
 
 impl Portal {
     fn new(wants: Option<Wants>, text: String) -> Self {
-        let (params, formats, bytes) = (None, Vec::new(), text.len());
+        let (params, formats, bytes) = (None, Vec::new(), 2 * text.len());
         Portal { wants, text, params, formats, answer: None, ended: false, hold: false, bytes }
     }
 }
@@ -101,10 +104,7 @@ impl Session {
     }
 
     fn parse(&mut self, name: String, sql: String, types: Vec<Oid>) -> Result<(), Refusal> {
-        let one = only(&sql)?;
-        if let Some(one) = one {
-            self.wants(one)?;
-        }
+        let wants = only(&sql)?.map(|one| self.wants(one)).transpose()?;
         if !name.is_empty() && self.statements.contains_key(&name) {
             return Err(Refusal::new(
                 "42P05",
@@ -113,7 +113,7 @@ impl Session {
         }
         // One without a name takes the place of the one before.
         self.statements.remove(&name);
-        let statement = Statement { sql, types, outline: None };
+        let statement = Statement { sql, wants, types, outline: None };
         self.room(self.statements.len(), statement.bytes(), "prepared statements")?;
         self.statements.insert(name, statement);
         self.wire.out.sign(b'1');
@@ -139,8 +139,8 @@ impl Session {
         if let Some(planned) = &statement.outline {
             return Ok(planned.clone());
         }
-        let sql = statement.sql.clone();
-        let wants = only(&sql)?.map(|sql| self.wants(sql)).transpose()?;
+        let (sql, wants) = (statement.sql.clone(), statement.wants.clone());
+        wants.iter().try_for_each(|wants| self.allow(wants))?;
         let planned = match wants {
             Some(Wants::Rows(one)) => {
                 self.text.clone_from(&sql);
@@ -192,7 +192,8 @@ impl Session {
     async fn bind(&mut self, bind: Bind) -> Result<(), Trouble> {
         let name = bind.statement;
         let statement = self.statements.get(&name).ok_or_else(|| unknown(Of::Statement, &name))?;
-        let (sql, types) = (statement.sql.clone(), statement.types.clone());
+        let Statement { sql, wants, types, .. } = statement.clone();
+        wants.iter().try_for_each(|wants| self.allow(wants))?;
         if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
             let message = format!("portal {:?} exists already", bind.portal);
             return Err(Refusal::new("42P03", message).into());
@@ -210,7 +211,6 @@ impl Session {
             value(place + 1, (oid(place), binary), wanted, bytes.as_deref())
         });
         let values = values.collect::<Result<Vec<_>, _>>()?;
-        let wants = only(&sql)?.map(|sql| self.wants(sql)).transpose()?;
         let mut portal = Portal::new(wants, sql);
         portal.params = (!values.is_empty()).then_some(Params::Positional(values));
         portal.formats = bind.results;
@@ -271,6 +271,7 @@ impl Session {
 
     /// Gives rows of a portal that has begun.
     async fn give(&mut self, name: &str, max: Option<u64>) -> Result<(u64, bool), Trouble> {
+        self.recognise()?;
         let Some(portal) = self.portals.get_mut(name) else { return Ok((0, false)) };
         let Some(answer) = portal.answer.as_mut().filter(|_| !portal.ended) else {
             return Ok((0, false));
@@ -296,6 +297,7 @@ impl Session {
             return Err(Refusal::new("42601", "a cursor is of a query"));
         }
         self.portals.insert(name, Portal { hold, ..Portal::new(Some(wants), sql) });
+        self.complete("DECLARE CURSOR");
         Ok(())
     }
 

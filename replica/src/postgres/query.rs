@@ -9,7 +9,6 @@ use super::session::{Block, Session, Trouble};
 use super::state::{Refusal, notice};
 use super::value::{Cells, Column, Misfit, columns};
 use super::wire::Wire;
-use crate::metrics;
 use crate::serve::{Asks, Format, Head, Part, Parts, QueryRequest, start};
 use crate::sql::{Outline, Params};
 
@@ -97,7 +96,7 @@ impl Session {
             .map_err(|problem| Trouble::from(Refusal::from(problem).within(&self.text, sql)))?;
         // The first statement of a block says which state all of them see.
         if self.block == Block::Repeatable && self.as_of.is_none() {
-            self.as_of.clone_from(&head.as_of);
+            self.as_of = Some(head.as_of.clone());
         }
         Ok((head, parts))
     }
@@ -204,7 +203,6 @@ impl Answer {
             given += rows.num_rows() as u64;
         }
         wire.out.sign(b'c');
-        metrics::postgres_statement("ok");
         Ok(given)
     }
 }

@@ -60,8 +60,7 @@ pub(super) enum Block {
     Failed,
 }
 
-/// See the module.
-#[derive(Debug)]
+/// See the module. Not to be printed: it holds a token.
 pub(super) struct Session {
     pub(super) server: Arc<Server>,
     pub(super) wire: Wire,
@@ -136,7 +135,9 @@ impl Session {
     async fn next(&mut self) -> Result<bool, Trouble> {
         let (tag, body) = match self.wire.message(MESSAGE_BYTES_MAX).await {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                return Err(Malformed("is longer than the protocol or this server allows").into());
+                return Err(
+                    Malformed("has a length that is none; expected 4 bytes to 1 MiB").into()
+                );
             }
             read => read?,
         };
@@ -150,11 +151,8 @@ impl Session {
                 }
                 self.ready().await?;
             }
-            Message::Query(sql) => {
-                self.skipping = false;
-                self.simple(sql).await?;
-            }
             _ if self.skipping => {}
+            Message::Query(sql) => self.simple(sql).await?,
             Message::Flush => self.wire.flush().await?,
             Message::Stray => {}
             other => self.extended(other).await.inspect_err(|_| self.skipping = true)?,
@@ -217,12 +215,17 @@ impl Session {
     /// What `sql` wants, if it may want anything now.
     pub(super) fn wants(&self, sql: &str) -> Result<Wants, Refusal> {
         let wants = read(sql)?;
-        let ends = matches!(wants, Wants::Commit | Wants::Rollback);
-        if self.block == Block::Failed && !ends {
-            let message = "a statement of this block was refused: the rest is too, until ROLLBACK";
-            return Err(Refusal::new("25P02", message));
-        }
+        self.allow(&wants)?;
         Ok(wants)
+    }
+
+    /// After a refusal nothing goes on within a block.
+    pub(super) fn allow(&self, wants: &Wants) -> Result<(), Refusal> {
+        if self.block != Block::Failed || matches!(wants, Wants::Commit | Wants::Rollback) {
+            return Ok(());
+        }
+        let message = "a statement of this block was refused: the rest is too, until ROLLBACK";
+        Err(Refusal::new("25P02", message))
     }
 
     /// Whose connection it is, asked again: a token can be revoked meanwhile.
@@ -271,8 +274,12 @@ impl Session {
             }
             Wants::Show(name) => self.show(&name, whole)?,
             Wants::Begin { repeatable } => {
-                let usual = || self.settings.get(ISOLATION).and_then(isolation);
-                self.begin(repeatable.or_else(usual).unwrap_or(false));
+                if self.block == Block::Outside {
+                    let usual = || self.settings.get(ISOLATION).and_then(isolation);
+                    self.begin(repeatable.or_else(usual).unwrap_or(false));
+                } else {
+                    notice(&mut self.wire.out, "a block is open already, and goes on");
+                }
                 self.complete("BEGIN");
             }
             Wants::Isolate { repeatable } => {
@@ -301,10 +308,7 @@ impl Session {
                 }
                 self.complete("DEALLOCATE");
             }
-            Wants::Declare { name, sql, hold } => {
-                self.declare(name, sql, hold)?;
-                self.complete("DECLARE CURSOR");
-            }
+            Wants::Declare { name, sql, hold } => self.declare(name, sql, hold)?,
             Wants::Fetch { name, count, given } => self.fetch(&name, count, (given, whole)).await?,
             Wants::CloseCursor(name) => {
                 match name {
@@ -316,7 +320,7 @@ impl Session {
             Wants::Copy(copy) => {
                 let mut answer = self.ask(&copy.sql, None).await?;
                 let rows = answer.copy(&mut self.wire, &copy).await?;
-                self.wire.out.complete(&format!("COPY {rows}"));
+                self.complete(&format!("COPY {rows}"));
             }
         }
         Ok(())

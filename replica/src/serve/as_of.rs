@@ -22,8 +22,6 @@ const PREFIX: &str = "a1.";
 /// Bytes of the digest and the count, and of one shard.
 const HEAD_BYTES: usize = 34;
 const SHARD_BYTES: usize = 10;
-/// Shards whose sizes fit into a header that proxies let through.
-const SHARDS_MAX: usize = 256;
 
 /// What positions are wrapped with.
 #[derive(Debug)]
@@ -50,10 +48,9 @@ impl AsOfKey {
         AsOfKey { key: secret.key("sealcast 2026-12 as of v1"), shared: secret.shared }
     }
 
-    /// Where `snapshot` stands; `None` where that is too long to be a header.
-    pub(crate) fn wrap(&self, snapshot: &VaultSnapshot) -> Option<String> {
-        let vector = &snapshot.vector;
-        (vector.len() <= SHARDS_MAX).then(|| self.text(snapshot.digest, vector))
+    /// Where `snapshot` stands.
+    pub(crate) fn wrap(&self, snapshot: &VaultSnapshot) -> String {
+        self.text(snapshot.digest, &snapshot.vector)
     }
 
     /// The same for `count` parts of its shards, each of them in one.

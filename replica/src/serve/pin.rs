@@ -23,11 +23,7 @@ pub(crate) async fn pin(
     let as_of = as_of.map(|text| node.as_of_key.open(text, grant)).transpose()?;
     let Some(then) = as_of else { return newest(node, (min, wait_ms), grant).await };
     // A replica that is behind waits, as for a page's cursor.
-    let mut wanted = then.token.clone();
-    for (shard, size) in min.iter().flat_map(|min| &min.0) {
-        let held = wanted.0.entry(*shard).or_default();
-        *held = (*held).max(*size);
-    }
+    let wanted = then.token.clone().and(min);
     let now = newest(node, (Some(&wanted), wait_ms), grant).await?;
     then.of(&now).map(Arc::new)
 }

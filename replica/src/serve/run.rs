@@ -31,6 +31,8 @@ use crate::sql::{Engine, Missing, Outline, QueryError, Stale, SystemSource};
 
 /// Chunks that wait for a slow client.
 const CHUNKS_WAITING: usize = 4;
+/// A position of more than 256 shards is longer than what proxies let through.
+const AS_OF_CHARS_MAX: usize = 3_600;
 /// Missing ranges that are listed in a header.
 const MISSING_LISTED_MAX: usize = 64;
 
@@ -98,8 +100,8 @@ pub(crate) struct Head {
     pub(crate) snapshot: Arc<VaultSnapshot>,
     pub(crate) lag: Lag,
     pub(crate) missing: Vec<Missing>,
-    /// Where the snapshot stands, for those who want the same again.
-    pub(crate) as_of: Option<String>,
+    /// Where the snapshot stands, for those who want the same again; empty: pages have cursors.
+    pub(crate) as_of: String,
     /// Of an answer that may be asked for again.
     pub(crate) etag: Option<String>,
     /// What a statement is, for those who do not want its rows.
@@ -120,7 +122,9 @@ impl Head {
             ("sealcast-lag-ms", self.lag.to_string()),
             ("sealcast-complete", complete.to_string()),
         ];
-        told.extend(self.as_of.clone().map(|as_of| ("sealcast-as-of", as_of)));
+        if (1..=AS_OF_CHARS_MAX).contains(&self.as_of.len()) {
+            told.push(("sealcast-as-of", self.as_of.clone()));
+        }
         if !self.limited {
             told.push(("sealcast-vector", Token(self.snapshot.vector.clone()).to_text()));
         }

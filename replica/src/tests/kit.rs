@@ -8,7 +8,7 @@ use reqwest::{Response, StatusCode};
 use sealcast_common::bucket::{Store, put_checkpoint, put_leaves};
 use sealcast_common::catalog::names::{STORE_KEY, commit_key};
 use sealcast_common::catalog::{Catalog, CheckpointEntry, CommitKind, CommitRecord, Descriptor};
-use sealcast_common::clock::Micros;
+use sealcast_common::clock::{Micros, Random};
 use sealcast_common::event::{Event, Position, Target, encode_leaf};
 use sealcast_common::fault::hex;
 use sealcast_common::integrity::{
@@ -338,4 +338,28 @@ impl Replica {
 /// A path that does not exist yet.
 pub(crate) fn file_of(bucket: &Bucket, name: &str) -> PathBuf {
     bucket.dir.path().join(name)
+}
+
+/// `bytes` with some of them changed, cut, doubled or put in.
+pub(crate) fn changed(bytes: &[u8], random: &dyn Random) -> Vec<u8> {
+    let mut out = bytes.to_vec();
+    let draw = |bound: usize| {
+        let mut bytes = [0; 8];
+        random.fill(&mut bytes);
+        usize::try_from(u64::from_le_bytes(bytes) % bound.max(1) as u64).unwrap()
+    };
+    for _ in 0..=draw(4) {
+        let at = draw(out.len());
+        match draw(5) {
+            0 if !out.is_empty() => out[at] ^= 1 << draw(8),
+            1 if !out.is_empty() => out[at] = [0, 0xff, 0x7f, 0x80][draw(4)],
+            2 => out.truncate(at),
+            3 => out.insert(at, u8::try_from(draw(256)).unwrap()),
+            _ => {
+                let part = out[at..].to_vec();
+                out.extend(part.into_iter().take(64));
+            }
+        }
+    }
+    out
 }

@@ -123,15 +123,31 @@ async fn serve_within(
     bounds: Bounds,
 ) {
     let router = guard(router, bound.access.clone(), bound.strangers);
-    let (tasks, places) = (TaskTracker::new(), Arc::new(Semaphore::new(bounds.connections)));
+    let (tls, ending) = (bound.tls.clone(), stop.clone());
+    let open = move |stream| open(stream, tls.clone(), router.clone(), ending.clone(), bounds);
+    accept(bound, stop, drain, bounds.connections, open).await;
+}
+
+/// Gives every connection to `open` until `stop` is cancelled, then lets those that are open end for
+/// at most `drain`.
+async fn accept<F>(
+    bound: Bound,
+    stop: CancellationToken,
+    drain: Duration,
+    connections: usize,
+    open: impl Fn(TcpStream) -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (tasks, places) = (TaskTracker::new(), Arc::new(Semaphore::new(connections)));
     let accept = async {
         loop {
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
             match bound.listener.accept().await {
                 Ok((stream, _peer)) => {
-                    let (router, stop, tls) = (router.clone(), stop.clone(), bound.tls.clone());
+                    let opened = open(stream);
                     tasks.spawn(async move {
-                        open(stream, tls, router, stop, bounds).await;
+                        opened.await;
                         drop(place);
                     });
                 }

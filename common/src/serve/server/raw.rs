@@ -1,15 +1,12 @@
 //! Protocols that are not HTTP, behind the same door: the same tokens, certificate, bounds and drain.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use super::{ACCEPT_PAUSE, Bound, Tls, connections_max};
+use super::{Bound, Tls, accept, connections_max};
 use crate::serve::access::Access;
 
 /// An idle connection's client is asked after so long, and then so often.
@@ -57,7 +54,7 @@ fn keep_alive(stream: &TcpStream) {
 }
 
 /// Gives every connection to `open` until `stop` is cancelled, then lets those that are open end for
-/// at most `drain`. What is read and said before a handshake is `open`'s to get right.
+/// at most `drain`, as HTTP's server does. What is read and said before a handshake is `open`'s to get right.
 pub async fn serve_raw<F>(
     bound: Bound,
     stop: CancellationToken,
@@ -66,33 +63,10 @@ pub async fn serve_raw<F>(
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let (tasks, places) = (TaskTracker::new(), Arc::new(Semaphore::new(connections_max())));
-    let accept = async {
-        loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-            match bound.listener.accept().await {
-                Ok((stream, _peer)) => {
-                    keep_alive(&stream);
-                    let (access, tls) = (bound.access.clone(), bound.tls.clone());
-                    let opened = open(Knock { stream, access, tls });
-                    tasks.spawn(async move {
-                        opened.await;
-                        drop(place);
-                    });
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "connection not accepted");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            }
-        }
+    let (access, tls) = (bound.access.clone(), bound.tls.clone());
+    let open = |stream| {
+        keep_alive(&stream);
+        open(Knock { stream, access: access.clone(), tls: tls.clone() })
     };
-    tokio::select! {
-        () = accept => {}
-        () = bound.reload() => {}
-        () = stop.cancelled() => {}
-    }
-    drop(bound);
-    tasks.close();
-    let _over = tokio::time::timeout(drain, tasks.wait()).await;
+    accept(bound, stop, drain, connections_max(), open).await;
 }

@@ -12,37 +12,12 @@ use arrow_flight::utils::batches_to_flight_data;
 use arrow_flight::{Action, FlightData, FlightDescriptor, Ticket};
 use futures::TryStreamExt as _;
 use prost::Message as _;
-use sealcast_common::clock::Random;
 use tonic::{Code, Status};
 
-use super::super::kit::Bucket;
+use super::super::kit::{Bucket, changed};
 use super::{Client, ask, client, code};
 
 const EACH: u64 = 300;
-
-/// `bytes` with some of them changed, cut, doubled or put in.
-fn changed(bytes: &[u8], random: &dyn Random) -> Vec<u8> {
-    let mut out = bytes.to_vec();
-    let draw = |bound: usize| {
-        let mut bytes = [0; 8];
-        random.fill(&mut bytes);
-        usize::try_from(u64::from_le_bytes(bytes) % bound.max(1) as u64).unwrap()
-    };
-    for _ in 0..=draw(4) {
-        let at = draw(out.len());
-        match draw(5) {
-            0 if !out.is_empty() => out[at] ^= 1 << draw(8),
-            1 if !out.is_empty() => out[at] = [0, 0xff, 0x7f, 0x80][draw(4)],
-            2 => out.truncate(at),
-            3 => out.insert(at, u8::try_from(draw(256)).unwrap()),
-            _ => {
-                let part = out[at..].to_vec();
-                out.extend(part.into_iter().take(64));
-            }
-        }
-    }
-    out
-}
 
 /// A refusal is of the client's making, and has a word.
 fn judged<T>(what: &str, answer: Result<T, Status>) {

@@ -4,37 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sealcast_common::clock::{Random, SeededRandom};
+use sealcast_common::clock::SeededRandom;
 
-use super::super::kit::Bucket;
+use super::super::kit::{Bucket, changed};
 use super::*;
 
 /// Of each of five conversations.
 const EACH: usize = 1_000;
-
-/// `bytes` with some of them changed, cut, doubled or put in.
-fn changed(bytes: &[u8], random: &dyn Random) -> Vec<u8> {
-    let mut out = bytes.to_vec();
-    let draw = |bound: usize| {
-        let mut bytes = [0; 8];
-        random.fill(&mut bytes);
-        usize::try_from(u64::from_le_bytes(bytes) % bound.max(1) as u64).unwrap()
-    };
-    for _ in 0..=draw(4) {
-        let at = draw(out.len());
-        match draw(5) {
-            0 if !out.is_empty() => out[at] ^= 1 << draw(8),
-            1 if !out.is_empty() => out[at] = [0, 0xff, 0x7f, 0x80][draw(4)],
-            2 => out.truncate(at),
-            3 => out.insert(at, u8::try_from(draw(256)).unwrap()),
-            _ => {
-                let part = out[at..].to_vec();
-                out.extend(part.into_iter().take(64));
-            }
-        }
-    }
-    out
-}
 
 /// Says `bytes` and nothing more, and reads what is answered, to its end.
 async fn converse(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {

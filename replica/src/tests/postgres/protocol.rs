@@ -87,6 +87,12 @@ async fn a_repeatable_block_sees_one_state() {
     assert_eq!(one(&pinned.rows(COUNT).await), "30", "the whole block sees one state");
     pinned.rows("commit").await;
     assert_eq!(one(&pinned.rows(COUNT).await), "60");
+    // A second BEGIN changes nothing.
+    pinned.rows("begin isolation level repeatable read").await;
+    pinned.rows(COUNT).await;
+    assert_eq!(kinds(&pinned.simple("begin").await), "NCZ");
+    assert_eq!(one(&pinned.rows("show transaction_isolation").await), "repeatable read");
+    pinned.rows("commit").await;
     pinned.rows("set default_transaction_isolation = 'repeatable read'").await;
     pinned.rows("begin").await;
     assert_eq!(one(&pinned.rows("show transaction_isolation").await), "repeatable read");
@@ -100,6 +106,19 @@ async fn a_repeatable_block_sees_one_state() {
     assert_eq!(one(&client.rows(COUNT).await), "60");
     client.rows("reset sealcast.as_of").await;
     assert_eq!(one(&client.rows(COUNT).await), "70");
+    replica.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_refusal_nothing_is_answered_before_a_sync() {
+    let bucket = Bucket::filled(1, 5).await;
+    let replica = bucket.replica().await;
+    let mut client = Client::open(&replica).await;
+    let wrong = bind("p", "nothing", &[], 0);
+    let query = message(b'Q', &text("select 1"));
+    client.send(&[wrong, query, execute("p", 0), sync()].concat()).await;
+    assert_eq!(kinds(&client.until_ready().await), "EZ");
+    assert_eq!(one(&client.rows("select 7").await), "7");
     replica.stop().await;
 }
 
